@@ -18,8 +18,6 @@ from coremlscope import api
 from coremlscope.base.errors import CoremlscopeError
 from coremlscope.formats.aimodel import dialect, reader
 from coremlscope.formats.aimodel.reader import OWN_READER, open_content, read_aimodel
-from coremlscope.measure.coreai.operations import OUTSIDE, UNOWNED
-from coremlscope.measure.effort import Effort
 from tests.support.aimodels import SAMPLES, copy_bundle, sample
 from tests.support.core_ai_contents import assert_same
 
@@ -201,50 +199,6 @@ def test_published_networks(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_samples_are_read_as_by_coreai_core(name: str) -> None:
     check_walk(sample(name))
-
-
-@pytest.mark.parametrize("name", ["mobilenet_v2", "vit_tiny"])
-def test_operations_are_timed_by_the_interpreter(name: str, tmp_path: Path) -> None:
-    """The profiler's events add up to 85 % of a call at least, and belong to operations of the file."""
-    if name == "vit_tiny":
-        timm = pytest.importorskip("timm", exc_type=ImportError)
-        module = timm.create_model("vit_tiny_patch16_224", pretrained=False)
-    else:
-        module = pytest.importorskip("torchvision.models", exc_type=ImportError).mobilenet_v2(weights=None)
-    bundle = tmp_path / "net.aimodel"
-    convert(module, (torch.randn(1, 3, 224, 224),), bundle)
-    measured = api.profile(
-        bundle, effort=Effort(load_iterations=1, warmups=0), engine="coreai", iterations=2
-    ).measurement
-    assert measured.partial is None
-    assert measured.nodes is not None
-    assert measured.nodes.nodes_s > 0.85 * measured.nodes.run_s
-    shares = {group.label: group.share or 0 for group in measured.groups if not group.ops}
-    assert shares.get(UNOWNED, 0.0) < 0.01
-    assert sum(group.share or 0 for group in measured.groups) == pytest.approx(1, abs=1e-3)
-    assert measured.status.count("unattributed") <= 0.02 * len(measured.status)
-
-
-def test_short_operations_are_timed_without_the_profiler(tmp_path: Path) -> None:
-    """The profiler makes a call of operations of 2 µs ten times as long; their times add up without it."""
-
-    class Recurrent(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.cells, self.leave = nn.LSTM(32, 32, batch_first=True), nn.Linear(32, 10)
-
-        def forward(self, x: Any) -> Any:
-            return self.leave(self.cells(x)[0])
-
-    convert(Recurrent(), (torch.randn(1, 40, 32),), tmp_path / "net.aimodel")
-    measured = api.profile(tmp_path / "net.aimodel", engine="coreai").measurement
-    assert measured.nodes is not None
-    assert measured.predict is not None
-    assert measured.nodes.run_s > 3 * measured.predict.statistics.median
-    shares = {group.label: group.share or 0 for group in measured.groups if not group.ops}
-    assert shares[OUTSIDE] < 0.3
-    total = sum(group.wall_s for group in measured.groups)
-    assert total == pytest.approx(measured.predict.statistics.median, rel=0.02)
 
 
 def test_compressed_weights(tmp_path: Path) -> None:

@@ -18,9 +18,8 @@ from coremlscope.formats.aimodel.content import read_content
 from coremlscope.formats.aimodel.network import find_layers
 from coremlscope.formats.recordings.core_ai import read_debug_info
 from coremlscope.measure.coreai.measurer import CoreAIMeasurer
-from coremlscope.measure.coreai.operations import OUTSIDE, UNOWNED, Event, attribute
+from coremlscope.measure.coreai.operations import Event, attribute
 from coremlscope.measure.coreai.timing_child import _Recorder
-from coremlscope.measure.coreai.undisturbed import ProfilerCost, profiler_cost
 from coremlscope.measure.effort import Effort
 from coremlscope.model.subject import Subject
 from coremlscope.results.measurement import Measurement
@@ -41,7 +40,7 @@ def bundle(tmp_path: Path) -> Path:
     return write_numbered(tmp_path / "net.aimodel")
 
 
-def _measurer(fault: str = "", *, is_system: bool = False) -> CoreAIMeasurer:
+def _measurer(fault: str = "", *, is_system: bool = True) -> CoreAIMeasurer:
     installing = (
         f"from tests.support import scripted_coreai as s; s.install({fault!r}, is_system={is_system})"
     )
@@ -53,43 +52,29 @@ def _measure(bundle: Path, measurer: CoreAIMeasurer, **settings: Any) -> Measure
     return api.profile(subject, engine=measurer, **_QUICK, **settings).measurement
 
 
-def test_the_interpreter_is_measured(bundle: Path) -> None:
-    measured = _measure(bundle, _measurer())
+def test_the_framework_of_the_system_is_measured(bundle: Path) -> None:
+    measured = _measure(bundle, _measurer(), compute_units="cpu_and_ne")
+    assert measured.runtime.name == "Core AI"
+    assert (measured.compute_units, measured.threads, measured.compile) == ("cpu_and_ne", None, None)
     assert (measured.runtime.id, measured.runtime.through) == ("coreai", "coreai-core 1.0.0b3")
-    assert measured.label.startswith("Core AI's reference interpreter on ")
-    assert (measured.compute_units, measured.threads) == ("", 1)
     assert measured.peak_memory_bytes
     assert {name: len(phase.samples_s) for name, phase in measured.phases.items()} == {
-        "compile": 1,
         "first load": 1,
         "load": 1,
         "predict": 2,
     }
-    assert [(g.label, g.wall_s, g.share) for g in measured.groups] == [
-        ("relu", 0.001, pytest.approx(1 / 3)),
-        ("add", 0.001, pytest.approx(1 / 3)),
-        ("without an operation of the file", 0.001, pytest.approx(1 / 3)),
-    ]
-    assert (measured.status, measured.group) == (("timed", "timed"), (0, 1))
-    assert measured.nodes is not None
-    assert (measured.nodes.run_s, measured.nodes.nodes_s) == (0.003, pytest.approx(0.003))
-    found = {finding.id: finding.text for finding in measured.findings}
-    assert "not a speed of Apple hardware" in found["reference-interpreter"]
-    assert "33% of the time" in found["coreai-unattributed"]
-
-
-def test_the_framework_of_the_system_is_measured(bundle: Path) -> None:
-    measured = _measure(bundle, _measurer(is_system=True), compute_units="cpu_and_ne")
-    assert measured.runtime.name == "Core AI"
-    assert (measured.compute_units, measured.threads, measured.compile) == ("cpu_and_ne", None, None)
     (group,) = measured.groups
     # The event of the GPU counts; that of the time waited for it does not.
     assert (group.label, group.wall_s, measured.status) == ("relu + add", 0.003, ("fused", "fused"))
-    assert "reference-interpreter" not in {finding.id for finding in measured.findings}
+
+
+def test_the_interpreter_is_not_timed(bundle: Path) -> None:
+    with pytest.raises(EngineError, match="no Core AI framework"):
+        _measure(bundle, _measurer(is_system=False))
 
 
 def test_an_abort_keeps_what_was_measured(bundle: Path) -> None:
-    measured = _measure(bundle, _measurer("abort while profiled"))
+    measured = _measure(bundle, _measurer("abort while profiled"), compute_units="cpu_and_ne")
     assert measured.partial is not None
     assert "SIGABRT" in measured.partial.text
     assert measured.predict is not None
@@ -118,49 +103,19 @@ def test_settings_of_other_engines_are_rejected(bundle: Path, setting: dict[str,
         _measure(bundle, _measurer(), **setting)
 
 
-def test_without_coreai_core(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_coreai_core(
+    bundle: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    with pytest.raises(UsageError, match="only on a Mac"):
+        api.profile(bundle, engine="coreai")
+    monkeypatch.setattr("sys.platform", "darwin")
     with pytest.raises(MissingDependencyError, match="coreai-core, which is not installed"):
         api.profile(bundle, engine="coreai")
     with pytest.raises(UsageError, match="threads"):
         api.profile(bundle, effort=Effort(threads=2), engine="coreai")
     assert main(["profile", str(bundle), "--engine", "coreai"]) != 0
     assert "[coreai]'" in capsys.readouterr().err
-
-
-def test_the_time_between_operations_is_a_group_of_its_own(bundle: Path) -> None:
-    """Groups add up to the call without the profiler."""
-    ops = api.inspect(bundle, list_ops=True).ops
-    runs = [[Event(7, None, "coreai.relu", 0.002)], [Event(7, None, "coreai.relu", 0.003)]]
-    found = attribute(runs, [], {}, ops, call_s=0.0055)
-    assert [(group.label, group.ops) for group in found.groups] == [(UNOWNED, ()), (OUTSIDE, ())]
-    assert [group.wall_s for group in found.groups] == [pytest.approx(0.0025), pytest.approx(0.003)]
-    assert sum(group.share or 0 for group in found.groups) == pytest.approx(1)
-
-
-def test_operations_that_run_at_the_same_time_leave_nothing_between(bundle: Path) -> None:
-    ops = api.inspect(bundle, list_ops=True).ops
-    found = attribute([[Event(7, None, "x", 0.002)] * 2], [], {}, ops, call_s=0.003)
-    assert OUTSIDE not in [group.label for group in found.groups]
-
-
-def test_the_profilers_own_time_is_taken_off(bundle: Path) -> None:
-    """Each event holds 13 µs of the profiler, of which the events with the least work tell."""
-    ops = api.inspect(bundle, list_ops=True).ops
-    runs = [
-        [Event(7, None, "coreai.relu", 13e-6 + work) for work in (run * 1e-6, *[5e-6] * 39)]
-        for run in (0, 1, 2)
-    ]
-    cost = profiler_cost(runs, slowed_s=2e-3)
-    assert cost == ProfilerCost(seconds=13e-6, usual_s=14e-6, events=40)
-    found = attribute(runs, [], {}, ops, call_s=300e-6, profiler_s=cost.seconds)
-    assert [group.wall_s for group in found.groups] == [pytest.approx(196e-6), pytest.approx(104e-6)]
-
-
-def test_no_more_is_taken_off_than_the_profiler_slows_a_call() -> None:
-    runs = [[Event(7, None, "coreai.conv2d", 1e-3)] * 40]
-    assert profiler_cost(runs, slowed_s=40 * 2e-6).seconds == pytest.approx(2e-6)
-    assert profiler_cost(runs, slowed_s=-1.0).seconds == 0.0
-    assert profiler_cost([runs[0][:3]], slowed_s=1.0) == ProfilerCost()
 
 
 @dataclass

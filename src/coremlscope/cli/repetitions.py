@@ -74,7 +74,7 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         type=one_of("engine", "coreml", "coreai", "auto", *(name for name, *_ in ENGINES)),
         help="coreml, on a Mac only and the default there, onnxruntime, openvino, auto for the faster of the"
-        " last two, or coreai for .aimodel",
+        " last two, or coreai for .aimodel, on a Mac only",
     )
 
 

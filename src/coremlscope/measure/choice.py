@@ -78,8 +78,8 @@ def choose_measurer(
         kept: Keeps what Core ML compiled; None to keep nothing.
 
     Raises:
-        UsageError: The engine is unknown, or has no other predictions or no choice of threads, or Core ML is
-            asked for elsewhere than on a Mac, or with what it does not have.
+        UsageError: The engine is unknown, or has no other predictions or no choice of threads, or Core ML or
+            Core AI is asked for elsewhere than on a Mac, or with what it does not have.
         MissingDependencyError: Core ML is asked for, and coremltools is not installed, or Core AI and
             coreai-core.
     """
@@ -125,6 +125,11 @@ def _choose_core_ai(effort: Effort) -> Measurer:
 
     if effort.threads is not None:
         raise UsageError("Core AI chooses its threads itself", "leave out --threads")
+    if sys.platform != "darwin":
+        raise UsageError(
+            "Core AI can be measured only on a Mac",
+            "use --engine onnxruntime, and --device NAME for an estimate",
+        )
     require_coreai()
     held = CoreAIMeasurer().limits
     memory = effort.memory_bytes or held.memory_bytes

@@ -1,7 +1,7 @@
-"""Measures Core AI itself: a child process lowers, loads and predicts through coreai-core.
+"""Measures Core AI on a Mac with macOS 27: a child process loads and predicts through coreai-core.
 
-On Linux, coreai-core runs programs by Core AI's reference interpreter, whose times say nothing about Apple's
-hardware. On macOS 27 it reaches the system's framework, which is not yet confirmed on a device.
+Not yet confirmed on a device. Elsewhere coreai-core runs programs by its reference interpreter, whose times
+say nothing about Apple's hardware.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from coremlscope.base.errors import EngineError, MissingDependencyError, UsageEr
 from coremlscope.base.findings import Finding
 from coremlscope.base.processes.child import ChildLimits, Task, python_child, run_child
 from coremlscope.base.processes.endings import Failures, KnownFailure
-from coremlscope.base.units import format_duration
 from coremlscope.base.writing import open_draft, write_draft
 from coremlscope.formats.aimodel.network import find_layers
 from coremlscope.formats.aimodel.reader import open_content
@@ -35,15 +34,7 @@ from coremlscope.measure.coreai.operations import (
     attribute,
 )
 from coremlscope.measure.coreai.program import VALUES
-from coremlscope.measure.coreai.timing_child import DEBUG_INFO, CoreAITimingRequest
-from coremlscope.measure.coreai.undisturbed import (
-    Composition,
-    ProfilerCost,
-    Round,
-    Watch,
-    compose,
-    profiler_cost,
-)
+from coremlscope.measure.coreai.timing_child import DEBUG_INFO, NO_FRAMEWORK, CoreAITimingRequest
 from coremlscope.measure.coreml.timing import Reported, listen
 from coremlscope.measure.embedded.findings import profiler_finding
 from coremlscope.measure.partial import explain_partial
@@ -58,14 +49,13 @@ LIMITS = ChildLimits(memory_bytes=12 * 10**9)
 _HINT = "use --engine onnxruntime, which needs no coreai-core"
 #: Share of the time without an operation of the file that is worth a remark.
 _MUCH = 0.05
-#: Share of a prediction below which the interpreter's own work between operations is noise.
-_LITTLE = 0.02
 _INSTALL = how_to_install("coreai")
 FAILURES = Failures(
     "Core AI",
     (
         KnownFailure(r"No module named 'coreai'", "coreai-core is not installed", _INSTALL),
         KnownFailure(r"No space left on device", "the disk is full", "free disk space"),
+        KnownFailure(NO_FRAMEWORK, "", "use --engine onnxruntime, and --device NAME for an estimate"),
     ),
 )
 
@@ -87,7 +77,7 @@ def require_coreai(instead: str = "`--engine onnxruntime` needs no coreai-core")
 
 
 class CoreAIMeasurer(msgspec.Struct, frozen=True, kw_only=True):
-    """Measures Core AI on this machine: its reference interpreter, or on macOS 27 the system's framework.
+    """Measures the system's framework on a Mac with macOS 27.
 
     Attributes:
         limits: When to give up.
@@ -105,7 +95,7 @@ class CoreAIMeasurer(msgspec.Struct, frozen=True, kw_only=True):
         inputs: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
     ) -> Measurement:
-        """Times lowering, loads, predictions and operations in a process of its own; see `Measurer`.
+        """Times loads, predictions and operations in a process of its own; see `Measurer`.
 
         Raises:
             UsageError: The model is not a Core AI bundle, or a setting is not for Core AI.
@@ -126,19 +116,13 @@ class CoreAIMeasurer(msgspec.Struct, frozen=True, kw_only=True):
             request = _prepare_request(subject, settings, inputs or {}, source, Path(name))
             report = self._run(request, settings, progress)
             found = _attribute(report, subject, settings, source, Path(name))
-        runtime = Runtime(
-            "coreai",
-            "Core AI" if report.is_system else "Core AI's reference interpreter",
-            through=f"coreai-core {report.version}".strip(),
-        )
+        runtime = Runtime("coreai", "Core AI", through=f"coreai-core {report.version}".strip())
         bare = Measurement(
             label=f"{runtime.name} on {machine.processor}",
             runtime=runtime,
             machine=machine,
             settings=settings,
-            compute_units=settings.compute_units if report.is_system else "",
-            threads=None if report.is_system else 1,
-            compile=report.phases.phase("compile"),
+            compute_units=settings.compute_units,
             first_load=report.phases.phase("first load"),
             load=report.phases.phase("load"),
             predict=report.phases.phase("predict", "warm-up"),
@@ -154,8 +138,8 @@ class CoreAIMeasurer(msgspec.Struct, frozen=True, kw_only=True):
         )
         findings = (
             *report.phases.findings,
-            *_interpreter_findings(report, found),
-            *filter(None, [_profiler_cost_finding(report) or profiler_finding(bare)]),
+            *_unowned_findings(found),
+            *filter(None, [profiler_finding(bare)]),
             *repetition_findings(settings, {} if report.phases.partial else bare.phases),
             *condition_findings(before, bare.after),
         )
@@ -187,21 +171,15 @@ class _ChildReport:
     Attributes:
         phases: The times of phases.
         version: The version of coreai-core.
-        is_system: True for the system's framework, False for the reference interpreter.
         runs: The events of each profiled run.
         runs_s: The seconds of each profiled run, by the runtime's own clock if it has one.
-        calls_s: The seconds of the same runs by our clock, as predictions are timed.
-        rounds: The calls in which a single operation was watched.
         members: Operations that a delegate runs as one.
     """
 
     phases: Reported = field(default_factory=Reported)
     version: str = ""
-    is_system: bool = False
     runs: list[list[Event]] = field(default_factory=list)
     runs_s: list[float] = field(default_factory=list)
-    calls_s: list[float] = field(default_factory=list)
-    rounds: list[Round] = field(default_factory=list)
     members: dict[int, list[int]] = field(default_factory=dict)
 
     @property
@@ -210,29 +188,14 @@ class _ChildReport:
         predict = self.phases.phase("predict")
         return statistics.median(self.runs_s) if predict is None else predict.statistics.median
 
-    def profiler_cost(self) -> ProfilerCost:
-        """Returns the time of the profiler within each event; that of the system is not known."""
-        if self.is_system or not self.runs:
-            return ProfilerCost()
-        return profiler_cost(self.runs, statistics.median(self.runs_s) - self.plain_s)
-
-    def composition(self) -> Composition | None:
-        """Returns times of operations that add up to a call without the profiler, where they were watched."""
-        return compose(self.runs, self.rounds, self.profiler_cost(), self.plain_s)
-
     def collect(self, messages: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
         """Collects what is Core AI's own from messages, and passes them on."""
         for message in messages:
             self.version = message.get("coreai", self.version)
-            self.is_system = message.get("is_system", self.is_system)
             if "run" in message:
                 self.runs.append([Event(n, d, label, ns / 1e9) for n, d, label, ns in message["run"]])
                 self.runs_s.append(message["run_s"])
-                self.calls_s.append(message["call_s"])
                 self.members = {int(group): found for group, found in message["groups"].items()}
-            if "watched" in message:
-                watches = [Watch(number, begin_s, took_s) for number, begin_s, took_s in message["watched"]]
-                self.rounds.append(Round(watches, message["plain_s"]))
             yield message
 
 
@@ -248,7 +211,6 @@ def _prepare_request(
         model=str(source.expanduser().resolve()),
         compute_units=settings.compute_units,
         function=function,
-        compiles=settings.compile_iterations,
         loads=settings.load_iterations,
         iterations=settings.iterations,
         warmups=settings.warmups,
@@ -275,23 +237,11 @@ def _attribute(
     content = open_content(source).content
     layers = find_layers(content, content.graphs[settings.function])
     records = read_debug_info(msgspec.json.decode(debug_info.read_bytes()))
-    plain_s = 0.0 if report.is_system else min(report.plain_s, statistics.median(report.calls_s))
-    composed = report.composition()
-    return attribute(
-        [composed.events] if composed else report.runs,
-        records,
-        layers,
-        subject.ops,
-        report.members,
-        call_s=plain_s,
-        profiler_s=0.0 if composed else report.profiler_cost().seconds,
-    )
+    return attribute(report.runs, records, layers, subject.ops, report.members)
 
 
 def _node_timing(report: _ChildReport) -> NodeTiming:
     run_s, nodes_s = statistics.median(report.runs_s), _nodes_s(report.runs)
-    cost, composed = report.profiler_cost(), report.composition()
-    profiler_s = nodes_s - _nodes_s([composed.events]) if composed else cost.seconds * cost.events
     return NodeTiming(
         iterations=len(report.runs_s),
         warmups=0,
@@ -299,7 +249,6 @@ def _node_timing(report: _ChildReport) -> NodeTiming:
         nodes_s=nodes_s,
         node_overhead_s=run_s - nodes_s,
         profiler_overhead_s=run_s - report.plain_s,
-        recording_s=max(profiler_s, 0.0),
     )
 
 
@@ -308,49 +257,10 @@ def _nodes_s(runs: Sequence[Sequence[Event]]) -> float:
     return statistics.median(sum(event.seconds for event in events) for events in runs)
 
 
-def _interpreter_findings(report: _ChildReport, found: OperationTimes | None) -> list[Finding]:
-    """Returns what the times of the interpreter are good for, and which operations it reported none of."""
-    findings = []
-    if not report.is_system:
-        text = (
-            "Core AI's reference interpreter ran the model. Its times are not a speed of Apple hardware, nor"
-            " that of a good runtime on this processor."
-        )
-        hint = "--engine onnxruntime times this processor, --device estimates Apple's"
-        findings.append(Finding(id="reference-interpreter", severity="warning", text=text, hint=hint))
+def _unowned_findings(found: OperationTimes | None) -> list[Finding]:
+    """Returns which share of the time belongs to no operation of the file, where it is large."""
     share = sum(group.share or 0 for group in found.groups if group.label == UNOWNED) if found else 0.0
-    if share > _MUCH:
-        text = f"{share:.0%} of the time belongs to no operation of the file."
-        findings.append(Finding(id="coreai-unattributed", severity="info", text=text))
-    return findings
-
-
-def _profiler_cost_finding(report: _ChildReport) -> Finding | None:
-    """Returns how the profiler's own time was removed from those of operations; None if it was not."""
-    cost, composed = report.profiler_cost(), report.composition()
-    if not report.runs or (composed is None and not cost.seconds):
-        return None
-    before, after = format_duration(report.plain_s), format_duration(statistics.median(report.runs_s))
-    text = f"Core AI's profiler makes a prediction {after} long instead of {before}. "
-    if composed is None:
-        each, usual = format_duration(cost.seconds), format_duration(cost.usual_s)
-        text += (
-            f"{each} of it is within each of {cost.events} events ({usual} in the median of runs), and"
-            " was taken off their times."
-        )
-        return Finding(
-            id="coreai-profiler", severity="info", text=text, hint="times of operations below this are noise"
-        )
-    count = len(composed.events)
-    text += (
-        f"So {composed.watched} of {count} operations were watched one at a time, in calls that are hardly"
-        " longer. The time between their begins is measured; its division among the operations between them"
-        " is derived from the profiler."
-    )
-    if composed.between_s > _LITTLE * report.plain_s:
-        between, each = format_duration(composed.between_s), format_duration(composed.between_s / count)
-        text += f" It contains {between} of the interpreter's own work, {each} for each operation."
-    before, after = format_duration(composed.before_s), format_duration(composed.after_s)
-    text += f" {before} of a prediction are before the first operation, {after} after the last one."
-    hint = f"begins vary by {format_duration(composed.spread_s)}: differences below it are noise"
-    return Finding(id="coreai-profiler", severity="info", text=text, hint=hint)
+    if share <= _MUCH:
+        return []
+    text = f"{share:.0%} of the time belongs to no operation of the file."
+    return [Finding(id="coreai-unattributed", severity="info", text=text)]

@@ -19,8 +19,8 @@ from coremlscope.results.measurement import Group, Status
 from coremlscope.results.operations import OpTable
 from coremlscope.results.statistics import median_interval
 
-#: The labels of the time outside of operations, and of work that was made from no operation of the file.
-OUTSIDE, UNOWNED = "outside of operations: the interpreter", "without an operation of the file"
+#: The label of work that was made from no operation of the file.
+UNOWNED = "without an operation of the file"
 
 #: A measurement has many groups, several of whose medians would be outside a 95 % interval.
 _GROUP_LEVEL = 0.995
@@ -71,11 +71,8 @@ def attribute(
     layers: Mapping[int, Sequence[frozenset[Layer]]],
     ops: OpTable,
     members: Mapping[int, Sequence[int]] | None = None,
-    *,
-    call_s: float = 0.0,
-    profiler_s: float = 0.0,
 ) -> OperationTimes:
-    """Returns the times of groups of operations, and of what a call takes beside them.
+    """Returns the times of groups of operations.
 
     Args:
         runs: The events of each profiled run.
@@ -83,8 +80,6 @@ def attribute(
         layers: The layers that compute the operations of the file, by number; see `find_layers`.
         ops: The op table of the function.
         members: Numbers of the operations that a delegate runs as one, by the number of that.
-        call_s: Seconds of a call without the profiler, if the time outside of operations is to be a group.
-        profiler_s: Seconds of the profiler within each event, which are taken off.
     """
     origins = _Origins(records, layers, members or {})
     rows: dict[tuple[str | None, str | None], list[int]] = {}
@@ -96,10 +91,10 @@ def attribute(
             computed = origins.layers(event)
             found = sorted({row for layer in computed for row in rows.get((layer.name, layer.type), ())})
             known = times.setdefault(tuple(found), _Times([0.0] * len(runs)))
-            known.seconds[run] += max(event.seconds - profiler_s, 0.0)
+            known.seconds[run] += event.seconds
             if len(known.nodes) < _MOST_NODES:
                 known.nodes[str(event.delegate if event.number is None else event.number), event.label] = None
-    return _assemble(_merge(times), ops, call_s)
+    return _assemble(_merge(times), ops)
 
 
 class _Origins:
@@ -162,13 +157,11 @@ def _merge(times: Mapping[tuple[int, ...], _Times]) -> dict[tuple[int, ...], _Ti
     return merged
 
 
-def _assemble(times: Mapping[tuple[int, ...], _Times], ops: OpTable, call_s: float) -> OperationTimes:
+def _assemble(times: Mapping[tuple[int, ...], _Times], ops: OpTable) -> OperationTimes:
     owner, status = [-1] * len(ops.id), ["unattributed"] * len(ops.id)
     ordered = sorted(times, key=lambda rows: (not rows, rows))
     medians = [statistics.median(times[rows].seconds) for rows in ordered]
-    # Operations of a delegate may run at the same time.
-    outside_s = max(call_s - sum(medians), 0.0)
-    total = sum(medians) + outside_s
+    total = sum(medians)
     groups = []
     for number, (rows, wall_s) in enumerate(zip(ordered, medians, strict=True)):
         for row in rows:
@@ -187,6 +180,4 @@ def _assemble(times: Mapping[tuple[int, ...], _Times], ops: OpTable, call_s: flo
                 high_s=interval[1] if interval else None,
             )
         )
-    if outside_s:
-        groups.append(Group(label=OUTSIDE, ops=(), wall_s=outside_s, share=outside_s / total))
     return OperationTimes(groups=tuple(groups), status=tuple(status), group=tuple(owner))  # type: ignore[arg-type]

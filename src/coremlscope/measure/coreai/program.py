@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import shutil
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from importlib.metadata import version
@@ -28,7 +27,6 @@ class CoreAIProgram:
         compute_units: The setting, which only the system's framework uses.
 
     Attributes:
-        began: When the last prediction began, by `time.perf_counter`.
         called_s: Seconds of all predictions so far.
     """
 
@@ -51,7 +49,7 @@ class CoreAIProgram:
         self._model: Any = None
         self._function: Any = None
         self._numbers = itertools.count()
-        self.began = self.called_s = 0.0
+        self.called_s = 0.0
 
     @property
     def debug_info(self) -> bytes:
@@ -65,12 +63,6 @@ class CoreAIProgram:
         self._lowered = self._folder / f"lowered{next(self._numbers)}.aimodelx"
         self._lowered.mkdir()
         AIModelAsset.load(self._bundle)._write_odix(self._lowered, enable_debug_info=True)
-
-    def keep_one(self) -> None:
-        """Removes all lowered programs but the last one."""
-        for folder in self._folder.glob("*.aimodelx"):
-            if folder != self._lowered:
-                shutil.rmtree(folder, ignore_errors=True)
 
     def release(self) -> None:
         """Releases the model that was loaded before, so that two never take memory at a time."""
@@ -130,7 +122,7 @@ class CoreAIProgram:
 
     async def _call(self, inputs: Mapping[str, Any], states: Mapping[str, Any]) -> Mapping[str, Any]:
         """Calls the function. The event loop's own 75 µs for each coroutine are not within its time."""
-        self.began = time.perf_counter()
+        began = time.perf_counter()
         found: Mapping[str, Any] = await self._function(inputs, state=states)
-        self.called_s += time.perf_counter() - self.began
+        self.called_s += time.perf_counter() - began
         return found

@@ -1,9 +1,8 @@
 """The child process that times a model in Core AI and sends each phase to its parent.
 
 `python -m coremlscope.measure.coreai.timing_child REQUEST`, a JSON file with the fields of
-`CoreAITimingRequest`; the values of the inputs are beside it. Off a Mac, Core AI's reference interpreter runs
-a lowered program. On a Mac, the system's framework compiles the bundle as it loads it; this is not yet
-confirmed on a device.
+`CoreAITimingRequest`; the values of the inputs are beside it. The system's framework compiles the bundle as
+it loads it; this is not yet confirmed on a device. coreai-core's interpreter is no runtime to be timed.
 """
 
 from __future__ import annotations
@@ -11,16 +10,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import statistics
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from coremlscope.base.processes.channel import send
+from coremlscope.base.processes.endings import end_with
 from coremlscope.base.processes.limits import peak_memory_bytes
 from coremlscope.base.writing import write_draft
 from coremlscope.measure.coreai.program import CoreAIProgram
@@ -28,15 +27,11 @@ from coremlscope.measure.phase_timer import PhaseTimer
 
 #: The file beside the request for the debug information of the program.
 DEBUG_INFO = "debug-info.json"
+#: What the process says where coreai-core runs programs by its own interpreter.
+NO_FRAMEWORK = "this machine has no Core AI framework, which macOS 27 brings"
 #: Predictions whose operations are timed, unless they take longer than so many seconds; and at least so many.
 _PROFILED_RUNS, _PROFILED_S, _LEAST_PROFILED = 30, 10.0, 3
 _OPERATION, _CALL = "call.", "Function Execute"
-#: How much longer the profiler may make a call before single operations are watched as well.
-_SLOWED = 1.1
-#: Operations that are watched, and how often, unless it takes longer than so many seconds.
-_WATCHED, _ROUNDS, _WATCHED_S = 17, 15, 10.0
-#: Predictions in each of these rounds that are not timed, and that are.
-_WARM, _TIMED = 2, 3
 
 
 class CoreAITimingRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,9 +39,8 @@ class CoreAITimingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         model: The bundle.
-        compute_units: The setting, which only the system's framework uses.
+        compute_units: The setting.
         function: The function.
-        compiles: Timed compilations.
         loads: Timed loads.
         iterations: Timed predictions.
         warmups: Predictions before them; None for as many as it takes.
@@ -56,7 +50,6 @@ class CoreAITimingRequest(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     compute_units: str
     function: str
-    compiles: int
     loads: int
     iterations: int
     warmups: int | None
@@ -64,7 +57,7 @@ class CoreAITimingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Times compilations, loads, predictions and operations.
+    """Times loads, predictions and operations.
 
     Args:
         arguments: The file of the request.
@@ -86,13 +79,13 @@ class _Run:
         self._program = CoreAIProgram(request.model, request.function, folder, wait, request.compute_units)
         self._request, self._folder = request, folder
         self._phases = PhaseTimer(request.warmups, request.early)
-        send(coreai=self._program.version, is_system=self._program.is_system)
+        if not self._program.is_system:
+            end_with(NO_FRAMEWORK)
+        send(coreai=self._program.version)
 
     def time(self) -> None:
         """Times every phase."""
         request, program = self._request, self._program
-        if not program.is_system:
-            self._phases.repeat("compile", program.lower, request.compiles, after=program.keep_one)
         self._phases.repeat("first load", program.load, 1, before=program.release)
         self._phases.repeat("load", program.load, request.loads, before=program.release)
         inputs, states = program.inputs(), program.states()
@@ -111,7 +104,6 @@ class _Run:
         recorder = _Recorder()
         profiler = self._program.runtime.Profiler(recorder.event, recorder.begin, recorder.end)
         self._program.observe(profiler=profiler)
-        calls_s = []
         began = time.perf_counter()
         for number in range(_PROFILED_RUNS):
             if number >= _LEAST_PROFILED and time.perf_counter() - began > _PROFILED_S:
@@ -120,69 +112,10 @@ class _Run:
             seconds = self._program.called_s
             predict()
             seconds = self._program.called_s - seconds
-            calls_s.append(seconds)
             recorder.read()
             run_s = recorder.call_s or seconds
-            send(run=recorder.operations, run_s=run_s, call_s=seconds, groups=recorder.groups)
+            send(run=recorder.operations, run_s=run_s, groups=recorder.groups)
             send(progress="operations", seconds=seconds)
-        if not self._program.is_system:
-            self._watch_operations(predict, recorder.operations, statistics.median(calls_s))
-
-    def _watch_operations(
-        self, predict: Callable[[], object], operations: Sequence[tuple[Any, ...]], profiled_s: float
-    ) -> None:
-        """Predicts while a single operation is watched; sends when it began and ended in each call."""
-        numbers = list(dict.fromkeys(number for number, *_ in operations if number is not None))
-        last = len(numbers) - 1
-        places = sorted({step * last // (_WATCHED - 1) for step in range(_WATCHED)}) if numbers else []
-        watcher = _Watcher(self._program)
-        began = time.perf_counter()
-        for done in range(_ROUNDS):
-            if time.perf_counter() - began > _WATCHED_S:
-                break
-            self._program.observe()
-            plain_s = [call_s for call_s, _ in watcher.time(predict)]
-            if not done and profiled_s < _SLOWED * statistics.median(plain_s):
-                break
-            found = []
-            for number in (numbers[place] for place in places):
-                self._program.observe(intermediate_logger=watcher.logger(number))
-                for _, times in watcher.time(predict):
-                    if [kind for kind, _ in times] == ["input", "output"]:
-                        begin_s, end_s = (seconds for _, seconds in times)
-                        found.append((number, begin_s, end_s - begin_s))
-            send(watched=found, plain_s=plain_s)
-            send(progress="operations", seconds=statistics.median(plain_s))
-
-
-class _Watcher:
-    """Times the callbacks of a single operation. They may come from another thread."""
-
-    def __init__(self, program: CoreAIProgram) -> None:
-        self._program = program
-        self._times: list[tuple[str, float]] = []
-
-    def logger(self, number: int) -> Any:
-        """Returns what makes the runtime call back before and after an operation."""
-        runtime = self._program.runtime
-        return runtime.IntermediateLogger(
-            requested_intermediates=[runtime.CompileIdentifiers(number, None)],
-            callback=lambda _, kind, __: self._times.append((kind, time.perf_counter())),
-            is_enabled=True,
-        )
-
-    def time(self, predict: Callable[[], object]) -> Iterator[tuple[float, list[tuple[str, float]]]]:
-        """Yields the seconds of predictions, and those from their begin to each callback with its kind.
-
-        Predictions that are not timed come first: they fill the caches of a function that was just loaded.
-        """
-        for call in range(_WARM + _TIMED):
-            self._times.clear()
-            before_s = self._program.called_s
-            predict()
-            if call >= _WARM:
-                times = [(kind, one - self._program.began) for kind, one in self._times]
-                yield self._program.called_s - before_s, times
 
 
 class _Recorder:
