@@ -9,7 +9,6 @@ import pytest
 
 from coremlscope.cli import main
 from coremlscope.ops import OPS
-from coremlscope.planning.placement.notes import NOTES
 from coremlscope.planning.placement.rules import GRAPH_RULES, RULES
 from coremlscope.planning.placement.rules.core_ai import OWN_GRAPH_RULES, OWN_RULES
 from tests.support import golden
@@ -44,7 +43,7 @@ def test_one_operation(capsys: pytest.CaptureFixture[str]) -> None:
 def test_all_rules_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     rules = _json(capsys, "rules")["rules"]
     assert [rule["id"] for rule in rules] == [
-        row.id for row in (*RULES, *GRAPH_RULES, *OWN_RULES, *OWN_GRAPH_RULES, *NOTES)
+        row.id for row in (*RULES, *GRAPH_RULES, *OWN_RULES, *OWN_GRAPH_RULES)
     ]
     assert all(rule["text"] and rule["source"] and rule["confidence"] for rule in rules)
     assert not any("{" in str(rule["text"]) for rule in rules)

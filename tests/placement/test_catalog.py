@@ -7,7 +7,6 @@ import pytest
 from coremlscope.base.errors import UsageError
 from coremlscope.devices import find_device
 from coremlscope.planning.placement.catalog import describe_op, describe_scope, find_rule, list_rules
-from coremlscope.planning.placement.notes import NOTES
 from coremlscope.planning.placement.rules import GRAPH_RULES, RULES
 from coremlscope.planning.placement.rules.core_ai import OWN_GRAPH_RULES, OWN_RULES
 from coremlscope.planning.placement.rules.rule import Scope
@@ -65,17 +64,7 @@ def test_rules_by_traits_name_their_operations() -> None:
 
 def test_everything_is_listed_once() -> None:
     ids = [entry.id for entry in list_rules()]
-    assert len(ids) == len(set(ids)) == len((*RULES, *GRAPH_RULES, *OWN_RULES, *OWN_GRAPH_RULES, *NOTES))
-
-
-@pytest.mark.parametrize("note", NOTES, ids=lambda note: note.id)
-def test_notes_are_complete(note: object) -> None:
-    entry = find_rule(note.id)  # type: ignore[attr-defined]
-    assert entry.effect == "note"
-    assert entry.text
-    assert entry.source
-    assert not entry.text.endswith(".")
-    assert not entry.fix.endswith(".")
+    assert len(ids) == len(set(ids)) == len((*RULES, *GRAPH_RULES, *OWN_RULES, *OWN_GRAPH_RULES))
 
 
 def test_unknown_names() -> None:

@@ -9,12 +9,12 @@ from coremlscope.cli.lookup import add_device, chosen_device
 
 _SCHEMA = "coremlscope.rules/1"
 _UNITS = ("neural_engine", "gpu", "cpu")
-_EFFECTS = ("rejects", "fails", "corrupts", "crashes", "advises", "runs", "note")
+_EFFECTS = ("rejects", "fails", "corrupts", "crashes", "advises", "runs")
 _EPILOG = """\
 Rules come from published measurements of Core ML, Apple's documentation, analyses of its
 compiler and reports of developers; each has a source and a confidence. A rule that rejects an
 operation keeps it off the unit; a rule that fails keeps the whole function off the unit; advice
-and notes do not change the placement.
+does not change the placement.
 
 examples:
   coremlscope rules --unit neural_engine --effect rejects

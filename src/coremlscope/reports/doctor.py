@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from coremlscope.base.site import page
-from coremlscope.base.units import format_cost
 from coremlscope.model.ir import kind_name
 from coremlscope.reports.document import (
     Block,
@@ -18,15 +17,11 @@ from coremlscope.reports.document import (
     Hint,
     Item,
     Style,
-    Table,
     Text,
     Title,
-    labels,
-    numbers,
 )
 from coremlscope.reports.json import render_values
 from coremlscope.reports.words import plural
-from coremlscope.studies.doctor.costs import Costs
 from coremlscope.studies.doctor.crash import Crash
 from coremlscope.studies.doctor.log import LoggedFailure, LogReport, known_operations
 from coremlscope.studies.doctor.machine import Check
@@ -43,8 +38,6 @@ _SCHEMA = "coremlscope.doctor/1"
 _SHOWN_FRAMES = 8
 #: Placement rules that are shown for a failure.
 _SHOWN_RULES = 3
-#: Operations with the longest planned times that are shown.
-_SHOWN_COSTS = 5
 
 
 def doctor_document(found: Sequence[Check] | Sequence[LogReport | ModelReport]) -> Iterator[Block]:
@@ -87,8 +80,6 @@ def _log(report: LogReport) -> Iterator[Block]:
         yield from _crash(report.crash)
     for found in report.found:
         yield from _found(found)
-    if report.costs is not None:
-        yield from _costs(report.costs)
     if report.samples:
         yield Heading("Not explained", plural(report.unexplained, "further line"))
     yield from (Item(f"line {number}: {text}" if number else text) for number, text in report.samples)
@@ -118,30 +109,6 @@ def _crash(crash: Crash) -> Iterator[Block]:
         ],
         2,
     )
-
-
-def _costs(costs: Costs) -> Iterator[Block]:
-    yield Heading("Costs", f"planned by Core ML, {plural(costs.lines, 'line')}; not measured")
-    rows = [
-        (
-            one.type,
-            str(one.lines),
-            format_cost(one.longest_ms),
-            str(one.memory_bound),
-            str(one.compute_bound),
-        )
-        for one in costs.types
-    ]
-    titles = ("lines", "highest cost", "memory-bound", "compute-bound")
-    yield Table((labels("type"), *numbers(*titles)), rows)
-    named = ", ".join(
-        f"{line.name} ({line.type}, {format_cost(line.runtime_ms or 0.0)})"
-        for line in costs.slowest[:_SHOWN_COSTS]
-    )
-    if costs.are_private:
-        named = "the system hides their names; analytics.mil has them (`coremlscope import`)"
-    yield Text(f"highest: {named}")
-    yield Text("an operation has one line for each backend that was considered")
 
 
 def _found(found: LoggedFailure) -> Iterator[Block]:
@@ -213,7 +180,6 @@ def _log_to_json(report: LogReport) -> dict[str, Any]:
         "type": "crash report" if report.crash else "log",
         "lines": report.lines,
         "crash": msgspec.to_builtins(report.crash),
-        "costs": msgspec.to_builtins(report.costs),
         "failures": [_found_to_json(found) for found in report.found],
         "unexplained": {
             "lines": report.unexplained,

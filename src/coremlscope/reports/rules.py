@@ -19,7 +19,6 @@ _EFFECTS = {
     "crashes": "ends the app",
     "runs": "runs",
     "confirms": "was seen to run",
-    "note": "notes",
 }
 _COLUMNS = (Column("rule"), Column("statement"), Column("scope"), Column("confidence"))
 

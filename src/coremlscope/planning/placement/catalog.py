@@ -23,7 +23,6 @@ from coremlscope.ops.traits import trait_names
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 from coremlscope.planning.placement.eligibility import apply
 from coremlscope.planning.placement.forms import extents
-from coremlscope.planning.placement.notes import NOTES, Note
 from coremlscope.planning.placement.rules import GRAPH_RULES, RULES
 from coremlscope.planning.placement.rules.core_ai import OWN_GRAPH_RULES, OWN_RULES
 from coremlscope.planning.placement.rules.rule import (
@@ -46,12 +45,12 @@ _MACOS_OF_IOS = {14: 11, 15: 12, 16: 13, 17: 14, 18: 15}
 
 
 class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule or note, in words.
+    """A rule, in words.
 
     Attributes:
         id: The rule's id.
         unit: The compute unit.
-        effect: `rejects`, `fails`, `advises`, `corrupts`, `crashes`, `runs`, `confirms`; `note` for notes.
+        effect: `rejects`, `fails`, `advises`, `corrupts`, `crashes`, `runs`, `confirms`.
         ops: Operations to which it may apply; `*` for any; empty for whole models.
         text: The fact, without an operation's numbers.
         fix: What to do about it.
@@ -80,9 +79,7 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
         row = _rows()[self.id]
         if isinstance(row, Rule):
             return tuple((_example(one), _says(row, one)) for one in row.applies_to)
-        return (
-            () if isinstance(row, Note) else tuple((_function(one), "") for one in row.examples if one.hits)
-        )
+        return tuple((_function(one), "") for one in row.examples if one.hits)
 
     @property
     def negative_examples(self) -> tuple[str, ...]:
@@ -90,7 +87,7 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
         row = _rows()[self.id]
         if isinstance(row, Rule):
             return tuple(map(_example, row.negative_examples))
-        return () if isinstance(row, Note) else tuple(_function(one) for one in row.examples if not one.hits)
+        return tuple(_function(one) for one in row.examples if not one.hits)
 
     @property
     def evidence(self) -> str:
@@ -149,13 +146,13 @@ def list_rules(
     device: Device | None = None,
     effect: str | None = None,
 ) -> list[CatalogEntry]:
-    """The rules and notes that pass all filters.
+    """The rules that pass all filters.
 
     Args:
         unit: Only those about this compute unit.
         op: Only those that may apply to this operation.
         device: Only those that hold on this chip and system.
-        effect: Only those with this effect; `note` for notes.
+        effect: Only those with this effect.
 
     Raises:
         UsageError: The operation is unknown.
@@ -166,14 +163,13 @@ def list_rules(
         row
         for row in _rows().values()
         if unit in (None, row.unit)
-        and effect in (None, "note" if isinstance(row, Note) else row.effect)
-        and (op is None or _concerns(row, op))
-        and (device is None or isinstance(row, Note) or row.scope.holds(device.chip, device.os))
+        and effect in (None, row.effect)
+        and (op is None or row.concerns(op))
+        and (device is None or row.scope.holds(device.chip, device.os))
     ]
     if op is None:
         return [_entry(row.id) for row in kept]
-    known = [row.confidence if isinstance(row, Note) else row.confidence_of(op) for row in kept]
-    return [replace(_entry(row.id), confidence=of_op) for row, of_op in zip(kept, known, strict=True)]
+    return [replace(_entry(row.id), confidence=row.confidence_of(op)) for row in kept]
 
 
 def find_rule(id_: str) -> CatalogEntry:
@@ -188,9 +184,9 @@ def find_rule(id_: str) -> CatalogEntry:
 
 
 @functools.cache
-def _rows() -> Mapping[str, Rule | GraphRule | Note]:
-    """All rules and notes, by id."""
-    every: list[Rule | GraphRule | Note] = [*RULES, *GRAPH_RULES, *OWN_RULES, *OWN_GRAPH_RULES, *NOTES]
+def _rows() -> Mapping[str, Rule | GraphRule]:
+    """All rules, by id."""
+    every: list[Rule | GraphRule] = [*RULES, *GRAPH_RULES, *OWN_RULES, *OWN_GRAPH_RULES]
     return {row.id: row for row in every}
 
 
@@ -244,10 +240,6 @@ def _unknown(noun: str, name: str, known: Sequence[str]) -> UsageError:
     return UsageError(f"unknown {noun} {name!r}", hint)
 
 
-def _concerns(row: Rule | GraphRule | Note, op: str) -> bool:
-    return op in row.ops if isinstance(row, Note) else row.concerns(op)
-
-
 def _names(row: Rule | GraphRule) -> tuple[str, ...]:
     """The operations to which a rule may apply, traits expanded; `EVERY_OP` for any."""
     if row.ops == EVERY_OP:
@@ -259,8 +251,6 @@ def _names(row: Rule | GraphRule) -> tuple[str, ...]:
 def _entry(id_: str) -> CatalogEntry:
     row = _rows()[id_]
     same = {name: getattr(row, name) for name in ("id", "unit", "fix", "source", "confidence")}
-    if isinstance(row, Note):
-        return CatalogEntry(effect="note", ops=row.ops, text=row.text, **same)
     names = _names(row)
     return CatalogEntry(
         effect=row.effect,

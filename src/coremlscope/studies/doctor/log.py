@@ -14,7 +14,6 @@ import msgspec
 
 from coremlscope.base.units import escape_controls
 from coremlscope.ops import OPS
-from coremlscope.studies.doctor.costs import Costs, CostTable, parse_cost
 from coremlscope.studies.doctor.crash import LARGEST_REPORT, Crash, is_header, read_crash
 from coremlscope.studies.doctor.explain import Hit, explain_line
 from coremlscope.studies.doctor.failures import Failure
@@ -86,7 +85,6 @@ class LogReport(msgspec.Struct, frozen=True, kw_only=True):
         unexplained: How many further lines of Core ML report trouble.
         samples: The number of the first of these lines, and the innermost reason that each gives.
         crash: The crash, if the file is a crash report.
-        costs: What lines of Core ML's cost model say; None if there are none.
     """
 
     path: str
@@ -95,7 +93,6 @@ class LogReport(msgspec.Struct, frozen=True, kw_only=True):
     unexplained: int = 0
     samples: Sequence[tuple[int, str]] = ()
     crash: Crash | None = None
-    costs: Costs | None = None
 
 
 def examine_log(stream: BinaryIO, path: str) -> LogReport:
@@ -141,17 +138,12 @@ class _Scan:
         self._unexplained = 0
         self._samples: list[tuple[int, str]] = []
         self._others: list[tuple[int, str]] = []
-        self._costs = CostTable()
         self._stacks = Stacks()
 
     def add(self, number: int, line: str) -> None:
         """Adds a line."""
         event = _event(line)
         text = line if event is None else event[0]
-        cost = parse_cost(text)
-        if cost is not None:
-            self._costs.add(cost)
-            return
         if number and self._stacks.add(number, text):
             return
         hits = explain_line(text)
@@ -197,7 +189,6 @@ class _Scan:
             unexplained=self._unexplained,
             samples=tuple(self._samples),
             crash=crash,
-            costs=self._costs.costs(),
         )
 
 
