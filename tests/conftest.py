@@ -10,10 +10,12 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from coremlscope.base.module_hooks import after_import
 
 # Nothing is asserted on time, which is that of a busy machine.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -77,15 +79,23 @@ def _own_temporary_folder() -> Iterator[None]:
 def _quick_coremltools() -> Iterator[None]:
     """Skips what coremltools does for itself: collecting garbage, and validating programs after each pass.
 
-    Both are a sixth of the time of tests, and neither changes a model.
+    Both are a sixth of the time of tests, and neither changes a model. Tests that do not need coremltools do
+    not wait for its import.
     """
-    from coremltools.converters import _converters_entry
-    from coremltools.converters.mil import Program
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_converters_entry, "gc", SimpleNamespace(collect=lambda: 0))
-        patch.setattr(Program, "validate", functools.wraps(Program.validate)(lambda *_args, **_kwargs: None))
+
+        def quicken(converters: ModuleType) -> None:
+            program = sys.modules["coremltools.converters.mil"].Program
+            validate = functools.wraps(program.validate)(lambda *_args, **_kwargs: None)
+            patch.setattr(converters, "gc", SimpleNamespace(collect=lambda: 0))
+            patch.setattr(program, "validate", validate)
+
+        name = "coremltools.converters._converters_entry"
+        if name in sys.modules:
+            quicken(sys.modules[name])
+        cancel = after_import([name], quicken)
         yield
+        cancel()
 
 
 @pytest.fixture(scope="session", autouse=True)

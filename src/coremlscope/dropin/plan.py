@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coremlscope.base.errors import UsageError
 from coremlscope.devices import SETTINGS, ComputeUnit, ComputeUnits, Device, find_device
@@ -18,9 +18,10 @@ from coremlscope.dropin.compute_devices import device_of_unit
 from coremlscope.dropin.structure import model_structure
 from coremlscope.formats import container
 from coremlscope.model import ir
-from coremlscope.planning.forecast.planner import place_functions
-from coremlscope.planning.placement.place import PlacedFunction, PlacedOp
 from coremlscope.runtime.execution.wiring import stage_key, wire
+
+if TYPE_CHECKING:
+    from coremlscope.planning.placement.place import PlacedFunction, PlacedOp
 
 _DEVICE_VARIABLE, _OS_VARIABLE = "COREMLSCOPE_DEVICE", "COREMLSCOPE_OS"
 #: A Mac as `install` declares it to coremltools.
@@ -66,6 +67,8 @@ class PlannedModel(ComputePlanProxy):
     """
 
     def __init__(self, model: ir.Model, device: Device, setting: ComputeUnits) -> None:
+        from coremlscope.planning.forecast.planner import place_functions  # predictions do not need it
+
         self.model_structure = model_structure(model)
         self._device = device
         self._setting: ComputeUnits = setting
