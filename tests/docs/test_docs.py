@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import re
 import shlex
@@ -165,13 +166,34 @@ def test_commands_are_ones_that_exist(page: str) -> None:
                 parser.parse_args(arguments)
 
 
-def test_files_that_contributors_are_told_of_exist() -> None:
-    text = _WRITTEN["contributing.md"]
-    for path in set(re.findall(r"(?:src|tests|frontend|tools|benchmarks)/[\w./-]*\w", text)):
-        if not re.search(r"FAMILY|ID\.toml", path):
-            assert (_ROOT / path).exists(), path
-    for path in re.findall(r"`((?:cost|forecast|placement)/[\w/]+\.py)`", _WRITTEN["internals/planner.md"]):
-        assert (_ROOT / "src" / "coremlscope" / "planning" / path).exists(), path
+#: Folders from which pages name files, and what a page names that a user's machine or a reader puts there.
+_BASES = ("", "src/coremlscope", "src/coremlscope/planning", "frontend/src")
+_NOT_OURS = re.compile(r"FAMILY|ID\.toml|^out/|^_sources/|\*|^[A-Z]")
+
+
+@functools.cache
+def _identifiers(path: Path) -> frozenset[str]:
+    """The constants in a file, or in the files of a folder."""
+    files = path.rglob("*") if path.is_dir() else [path]
+    texts = (file.read_text(encoding="utf-8") for file in files if file.suffix in {".py", ".ts", ".tsx"})
+    return frozenset(name for text in texts for name in re.findall(r"\b_?[A-Z][A-Z_]{3,}\b", text))
+
+
+@pytest.mark.parametrize("page", _TEXTS)
+def test_files_and_constants_that_a_page_names_exist(page: str) -> None:
+    """A constant stands in one of the files that its line names; in the package where that names none."""
+    for line in _TEXTS[page].splitlines():
+        quoted = re.findall(r"`([\w./*-]+)`", line)
+        told = re.findall(r"(?<![/\w])(?:src|tests|frontend|tools|benchmarks)/[\w./-]*\w", line)
+        is_file = re.compile(r"[\w/-]+/[\w-]+\.(?:py|ts|tsx|toml|csv)")
+        places = []
+        for path in {*told, *filter(is_file.fullmatch, quoted)}:
+            if not _NOT_OURS.search(path):
+                there = [_ROOT / base / path for base in _BASES if (_ROOT / base / path).exists()]
+                assert there, path
+                places += there[:1]
+        for name in re.findall(r"`(_?[A-Z][A-Z_]{3,})`", line):
+            assert any(name in _identifiers(place) for place in places or [_ROOT / "src"]), name
 
 
 @pytest.mark.parametrize("page", [page for page, text in _TEXTS.items() if _blocks(text, "python")])
