@@ -2,7 +2,7 @@
 
 The dataclasses are the schema: msgspec encodes, validates and describes them, so nothing is defined twice.
 Unknown keys are ignored and absent keys take their defaults, so that neighbouring versions read each other's
-files. A change that breaks this increases the number in `PROFILE`, and `upgrade` converts the older form.
+files. A change that breaks this increases the number in `PROFILE`; files with another number are refused.
 """
 
 from __future__ import annotations

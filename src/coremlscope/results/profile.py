@@ -20,9 +20,6 @@ from coremlscope.results.model import ModelSummary
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan, PlanView
 from coremlscope.results.presentation import Presented
-from coremlscope.results.upgrade import upgrade_profile
-
-_OLD_PROFILE = "coremlscope.profile/1"
 
 
 class Provenance(msgspec.Struct, frozen=True):
@@ -146,7 +143,7 @@ class Profile(Presented, msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Profile:
-        """Reads a profile that this version or an older one wrote.
+        """Reads a saved profile.
 
         Raises:
             UsageError: The file cannot be read, is not a profile, is damaged, or contains several profiles.
@@ -165,27 +162,20 @@ class Profile(Presented, msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_json(cls, data: object) -> Profile:
-        """Reads the result of `to_json`; converts profiles of older versions.
+        """Reads the result of `to_json`.
 
         Raises:
-            UsageError: The data are not a profile, follow an unknown version, or are damaged.
+            UsageError: The data are not a profile, have another schema, or are damaged.
         """
         schema = data.get("schema") if isinstance(data, Mapping) else None
         if not isinstance(data, Mapping) or not str(schema).startswith("coremlscope.profile/"):
             hint = "write one with `coremlscope profile MODEL -o profile.json`"
             raise UsageError("this JSON is not a profile written by coremlscope", hint)
-        if schema not in (PROFILE, _OLD_PROFILE):
+        if schema != PROFILE:
             raise UsageError(
                 f"this profile has the schema {schema}, but this version of coremlscope reads {PROFILE}",
                 "profile the model again, or use the version of coremlscope that wrote it",
             )
-        if schema == _OLD_PROFILE:
-            try:
-                data = upgrade_profile(data)
-            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-                raise UsageError(
-                    f"this profile is damaged: {type(error).__name__} {error}", "profile the model again"
-                ) from error
         return decode(data, cls)
 
 
