@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coremlscope.model.ir import DType, Model
 from coremlscope.studies.probing.building import LayerBuilder
+
+from coremlscope.model.ir import DType, Model
 
 __all__ = ["small_graphs"]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from coremlscope import run_sweep
+from coremlscope.formats.expressions.building import LayerBuilder
 from coremlscope.model.ir import DType, Model, Value
-from coremlscope.studies.probing.building import LayerBuilder
 
 DEVICES = ("m1", "iphone-15-pro")
 #: Channels at a width of 1, and the first stride, of each stage (as in MobileNetV2).

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from coremlscope.results.trace import Trace
     from coremlscope.studies.gate.run import check
     from coremlscope.studies.isolation.isolate import isolate
-    from coremlscope.studies.probing.probe import probe
     from coremlscope.studies.sweep.ray_cluster import RayRunner
     from coremlscope.studies.sweep.run import run_sweep
     from coremlscope.studies.variants.study import apply_variant, what_if
@@ -83,7 +82,6 @@ __all__ = [
     "open",
     "plan",
     "predict",
-    "probe",
     "profile",
     "profile_power_modes",
     "read",
@@ -124,7 +122,6 @@ _MODULES = {
     "open": "api",
     "plan": "api",
     "predict": "api",
-    "probe": "studies.probing.probe",
     "profile": "api",
     "profile_power_modes": "api",
     "read": "api",

@@ -423,7 +423,6 @@ SECTIONS: dict[str, tuple[set[str], set[str]]] = {
     "brief estimates": ({"Compute units", "Layers"}, {"Times", "Timeline", "Roofline"}),
     "operations": ({"Layers", "Weights"}, {"Times", "Findings", "Compute units", "Timeline", "Roofline"}),
     "failure": ({"Findings"}, {"Times", "Layers", "Compute units", "Weights"}),
-    "older version": ({"Times", "Compute units", "Layers"}, set()),
     "plan and estimates": ({"Compute units", "Layers", "Roofline"}, {"Times"}),
     "three measurements and two plans": ({"Times", "Compute units", "Layers"}, set()),
     "every field": ({"Times", "Layers"}, {"Compute units"}),

@@ -21,7 +21,6 @@ _CORE_AI = {
         "give a saved profile, or what a Mac",
     ),
     "import": ("is a folder without anything that is imported", "give a saved profile, or what a Mac"),
-    "probe": ("is a model, not a layer", "`coremlscope plan` shows the layers of a model"),
     "convert": ("is a model, and only programs of PyTorch are converted", "give the .pt2 file"),
     "compile": ("is a Core AI model, which has no .mlmodelc form", "`xcrun coreai-build compile`"),
     "what-if": ("this is a Core AI model", "give the Core ML model, which `coremlscope convert"),
@@ -369,7 +368,7 @@ def test_verbs_that_are_not_for_core_ai_models(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     model = write_numbered(tmp_path / "net.aimodel")
-    device = ["--device", "m4"] if verb in ("measurements add", "probe", "what-if") else []
+    device = ["--device", "m4"] if verb in ("measurements add", "what-if") else []
     code, error, hint = fail([*verb.split(), str(model), *device], capsys)
     expected, expected_hint = _CORE_AI[verb]
     assert code in (2, 5)

@@ -57,7 +57,7 @@ def test_a_note_replaces_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = attach(monkeypatch)
     with progress_line(True, lambda line: f"table\n{line}") as progress:
         assert progress is not None
-        progress("probe", 0, 2)
+        progress("search", 0, 2)
         print_note("note")
     assert terminal.getvalue().endswith("\x1b[1A\x1b[Jnote\n")
 

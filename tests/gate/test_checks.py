@@ -12,6 +12,7 @@ from coremltools.converters.mil import Builder as mb
 import coremlscope
 from coremlscope.base.errors import UsageError
 from coremlscope.base.figures import Figure
+from coremlscope.formats.expressions.reading import build_layer
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.model import ir
@@ -20,7 +21,6 @@ from coremlscope.reports.json import render_json
 from coremlscope.results.gate import CheckResult, GateReport
 from coremlscope.studies.gate import checks
 from coremlscope.studies.gate.run import check, check_project
-from coremlscope.studies.probing.models import build_layer
 from tests.support import networks, programs
 from tests.support.aicode import write_numbered
 from tests.support.converted_models import text_classifier

@@ -7,8 +7,8 @@ import pickle
 import numpy as np
 import pytest
 
+from coremlscope.formats.expressions.building import LayerBuilder
 from coremlscope.model.ir import DType, Immediate, Op, Program, TensorType, Value, constant
-from coremlscope.studies.probing.building import LayerBuilder
 from coremlscope.studies.sweep.jobs import PickledModel
 
 

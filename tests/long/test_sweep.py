@@ -22,7 +22,7 @@ _DRIVER = """
 import sys
 from coremlscope import run_sweep
 from coremlscope.model.ir import DType
-from coremlscope.studies.probing.building import LayerBuilder
+from coremlscope.formats.expressions.building import LayerBuilder
 
 def graphs(count):
     for index in range(count):

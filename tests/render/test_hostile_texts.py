@@ -25,7 +25,6 @@ from coremlscope.reports.json import render_json
 from coremlscope.reports.renderers import (
     COMPARISON_RENDERERS,
     EXPLANATION_RENDERERS,
-    LAYER_RENDERERS,
     PROFILES_RENDERERS,
     RENDERERS,
     SUMMARY_RENDERERS,
@@ -71,7 +70,6 @@ _CASES = [
         "explanation": EXPLANATION_RENDERERS,
         "program": TRACE_RENDERERS,
         "matrix": PROFILES_RENDERERS,
-        "layers": LAYER_RENDERERS,
     }.items()
     for renderer in renderers
 ]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import msgspec.structs
 
@@ -35,8 +33,6 @@ from tests.support.plans import small_plan
 from tests.support.profiles import MADE, small_measurement, small_profile, small_summary, timed_by
 
 __all__ = ["PROFILES", "three_measurements_beside_two_plans"]
-
-_OLD = Path(__file__).parents[1] / "data" / "profile-v1.json"
 
 
 def _failed() -> Profile:
@@ -354,10 +350,6 @@ def _small_details() -> OpDetails:
     )
 
 
-def _old_version() -> Profile:
-    return Profile.from_json(json.loads(_OLD.read_text()))
-
-
 def _two_plans() -> Profile:
     """A plan that the evidence does not tell from another one."""
     profile = small_plan()
@@ -389,7 +381,6 @@ PROFILES: Mapping[str, Callable[[], Profile]] = {
     "brief estimates": _brief_estimates,
     "operations": _ops_only,
     "failure": _failed,
-    "older version": _old_version,
     "plan and estimates": _no_measurement,
     "three measurements and two plans": three_measurements_beside_two_plans,
     "every field": _every_field,

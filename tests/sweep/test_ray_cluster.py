@@ -16,8 +16,8 @@ import pytest
 from coremlscope.base.errors import EngineError, MissingDependencyError, UnforeseenError, UsageError
 from coremlscope.base.version import __version__
 from coremlscope.cli.main import main
+from coremlscope.formats.expressions.building import LayerBuilder
 from coremlscope.model.ir import DType
-from coremlscope.studies.probing.building import LayerBuilder
 from coremlscope.studies.sweep import ray_cluster
 from coremlscope.studies.sweep.expansion import Expander
 from coremlscope.studies.sweep.jobs import Measuring, SweepJob

@@ -15,7 +15,17 @@ if TYPE_CHECKING:
     from coremlscope.results.model import BundleSummary, ModelSummary
     from coremlscope.results.profile import Profile
 
-__all__ = ["Source", "compile", "export", "inspect", "list_models", "name_of", "open_sources", "read"]
+__all__ = [
+    "Source",
+    "compile",
+    "export",
+    "inspect",
+    "list_layers",
+    "list_models",
+    "name_of",
+    "open_sources",
+    "read",
+]
 
 
 def read(source: Source) -> Model:
@@ -174,4 +184,16 @@ def open_sources(source: Source | Profile) -> Iterable[tuple[str, Model | Profil
         profiles = read_any(source)
         several = len(profiles) > 1
         return [(p.model.path if several else str(source), p) for p in profiles]
-    return [(name_of(source), read(source))]
+    return [(name_of(one), read(one)) for one in list_layers(source)]
+
+
+def list_layers(source: Source) -> Sequence[Source]:
+    """Returns the expression of each layer where a source is an expression of several; else the source."""
+    from coremlscope.formats.container import path_of
+    from coremlscope.formats.expressions.parsing import is_expression
+
+    if isinstance(source, (bytes, Model)) or not is_expression(path_of(source)) or path_of(source).exists():
+        return [source]
+    from coremlscope.formats.expressions import reading
+
+    return reading.list_layers(path_of(source))

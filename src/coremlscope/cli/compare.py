@@ -66,6 +66,7 @@ examples:
   coremlscope compare before.mlpackage after.mlpackage
   coremlscope compare *.mlpackage --compute-units every --iterations 10
   coremlscope compare *.mlpackage --compute-units every --device m1,m4 -o models.md
+  coremlscope compare 'conv(kernel=3,5,7)' --device m1
   coremlscope compare main.json branch.json -o compare.md --fail-above 5%
   coremlscope compare model.mlpackage --device iphone-13,iphone-15-pro
   coremlscope compare slow.json fast.json -o fixed.md

@@ -25,10 +25,14 @@ which they are based. For several models it contains a list of profiles, which .
 not support.
 --json writes a short form: a list with one object for every model, device and setting.
 
+A layer stands in the place of a model: KIND(OPTION=VALUE, …). An option has one value, several
+(dilations=1,2,4) or those of a range (kernel=1..31..2), and every combination is one model.
+
 examples:
   coremlscope estimate model.mlpackage --device iphone-13
   coremlscope estimate model.mlpackage --device m1 --compute-units cpu_and_ne --explain
   coremlscope estimate a.mlpackage b.mlpackage --device iphone-12,m1,a17-pro -o estimates.html
+  coremlscope estimate 'conv(kernel=3,5,7, shape=1x64x112x112)' --device m1
   coremlscope estimate model.mlpackage --device every --compute-units every --json - | jq '.[0].latency_ms'
 """
 
@@ -68,10 +72,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
+    from coremlscope.api.models import list_layers
     from coremlscope.reports.estimates import estimates_document, render_estimates_json
 
     devices = choose_devices(arguments)
-    is_list = len(arguments.models) > 1
+    models = [one for path in arguments.models for one in list_layers(path)]
+    is_list = len(models) > 1
     if is_list:
         check_formats(arguments.output)
     profiles = [
@@ -85,7 +91,7 @@ def _run(arguments: argparse.Namespace) -> int:
             explain=arguments.explain,
             calibrated=not arguments.no_calibration,
         )
-        for path in arguments.models
+        for path in models
     ]
     write_reports(
         tuple(profiles) if is_list else profiles[0],

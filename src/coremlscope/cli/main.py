@@ -24,7 +24,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "estimate and plan": ("estimate", "plan", "rules", "ops", "devices"),
     "measure and record": ("profile", "runner", "import", "trace", "run", "measurements", "serve"),
     "inspect and run": ("inspect", "predict", "export", "compile"),
-    "compare and change": ("compare", "what-if", "sweep", "convert", "isolate", "probe"),
+    "compare and change": ("compare", "what-if", "sweep", "convert", "isolate"),
     "check and explain": ("verify", "check", "doctor"),
     "this program": ("cache", "schema", "completion", "mcp"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from coremlscope.base.errors import UsageError
@@ -29,11 +30,14 @@ short form, `coremlscope.plan/1`, with the operations of each function: one obje
 device, a list of such objects for several. With Core ML's own plan, a report also contains ours,
 and the tables and the short form show Core ML's.
 
+A layer stands in the place of a model; see `coremlscope estimate --help`.
+
 examples:
   coremlscope plan model.mlpackage --device m1
   coremlscope plan model.mlpackage --device m1,iphone-15-pro -o plans.html
   coremlscope plan model.mlpackage --device iphone-15-pro --os 18 --compute-units every
   coremlscope plan model.mlpackage --device m4 --explain linear_7
+  coremlscope plan 'conv(dilations=1,2,4, kernel=3)' --device m1
   coremlscope plan model.mlpackage --device m4 --json - | jq '.functions.main.operations[0]'
 """
 
@@ -68,6 +72,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
+    from coremlscope.api.models import list_layers
+    from coremlscope.cli.estimate import check_formats
 
     if arguments.explain is not None:
         return _explain(arguments)
@@ -79,14 +85,20 @@ def _run(arguments: argparse.Namespace) -> int:
         )
     if not arguments.device and sys.platform == "darwin":
         return _ask_core_ml(arguments)
-    profile = api.plan(
-        arguments.model,
-        choose_devices(arguments),
-        os=arguments.os,
-        compute_units=arguments.compute_units,
-        shapes=dict(arguments.shape),
-    )
-    _write(profile, profile, arguments)
+    layers, devices = list_layers(arguments.model), choose_devices(arguments)
+    if len(layers) > 1:
+        check_formats(arguments.output)
+    profiles = [
+        api.plan(
+            one,
+            devices,
+            os=arguments.os,
+            compute_units=arguments.compute_units,
+            shapes=dict(arguments.shape),
+        )
+        for one in layers
+    ]
+    _write(profiles, profiles, arguments)
     return 0
 
 
@@ -130,24 +142,26 @@ def _ask_core_ml(arguments: argparse.Namespace) -> int:
         arguments.model, compute_units=arguments.compute_units[0], shapes=dict(arguments.shape)
     )
     share_evidence(both, arguments)
-    _write(both, with_plans(both, both.plans[:1]), arguments)
+    _write([both], [with_plans(both, both.plans[:1])], arguments)
     if arguments.against_rules and arguments.json != "-" and not arguments.quiet:
         document = agreement_sections(both, list_all=True)
         print_result(write_terminal(document, width=terminal_width(), color=has_color()))
     return 0
 
 
-def _write(profile: Profile, shown: Profile, arguments: argparse.Namespace) -> None:
-    """Writes reports of a profile; prints the plans of `shown`, which may lack some of them."""
+def _write(profiles: Sequence[Profile], shown: Sequence[Profile], arguments: argparse.Namespace) -> None:
+    """Writes reports of profiles; prints the plans of `shown`, which may lack some of them."""
     from coremlscope.reports.json import render_values
     from coremlscope.reports.plan import plan_document
     from coremlscope.reports.plan_json import plan_to_json
 
     def as_json() -> str:
-        plans = [plan_to_json(shown, plan) for plan in shown.plans]
+        plans = [plan_to_json(profile, plan) for profile in shown for plan in profile.plans]
         return render_values(plans[0] if len(plans) == 1 else plans)
 
-    write_reports(profile, arguments, plan_document(shown, list_ops=arguments.ops), as_json)
+    result = profiles[0] if len(profiles) == 1 else tuple(profiles)
+    document = [block for profile in shown for block in plan_document(profile, list_ops=arguments.ops)]
+    write_reports(result, arguments, document, as_json)
 
 
 COMMAND = Command(

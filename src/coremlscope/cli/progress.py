@@ -32,7 +32,6 @@ _WORDS = {
     "export": "exporting tables",
     "choose the engine": "choosing the engine",
     "search": "testing parts",
-    "probe": "probing layers",
 }
 
 

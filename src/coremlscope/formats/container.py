@@ -23,6 +23,7 @@ from coremlscope.formats.compiled.folder import ESPRESSO_FILES, PROGRAM_TEXT, re
 from coremlscope.formats.compiled.marker import is_own_compiled, locate_source
 from coremlscope.formats.compiled.ml_program import is_program_file, read_program_file
 from coremlscope.formats.compiled.neural_network import is_espresso_file, read_espresso_file
+from coremlscope.formats.expressions.parsing import is_expression
 from coremlscope.formats.mlmodel import (
     MAX_SPEC_BYTES,
     looks_like_spec,
@@ -209,12 +210,17 @@ def open_with_models(path: Path) -> Bundle | None:
 
 
 def on_disk(path: Path) -> Path:
-    """Returns the path of a model's own file or folder. A model in an archive or app is extracted.
+    """Returns the path of a model's own file or folder. A model in an archive or app is extracted, and the
+    layer of an expression written.
 
     Raises:
         ModelError: The archive or app contains no such model, is damaged, or would not fit on the disk.
     """
     named = None if path.exists() else split_name(path)
+    if named is None and is_expression(path) and not path.exists():
+        from coremlscope.formats.expressions.reading import write_expression
+
+        return write_expression(path)
     if named is None and sniff(path) not in _BUNDLES:
         return path
     with _file_errors(path):
@@ -245,9 +251,9 @@ def read(source: str | os.PathLike[str] | bytes) -> ir.Model:
     A missing weight file is not an error: the constants in it are then not available.
 
     Args:
-        source: A `.mlpackage` or `.mlmodelc` folder, a zip archive of one, a `.mlmodel` file, or a serialised
-            specification. An app, archive or ExecuTorch program with one model, or `PATH#NAME` for one of
-            several models.
+        source: A `.mlpackage` or `.mlmodelc` folder, a zip archive of one, a `.mlmodel` file, a serialised
+            specification, or the expression of a layer, `conv(kernel=3)`. An app, archive or ExecuTorch
+            program with one model, or `PATH#NAME` for one of several models.
 
     Raises:
         NotAModelError: The path does not exist or is not a Core ML model.
@@ -277,6 +283,10 @@ def _file_errors(path: Path) -> Iterator[None]:
 def _read_path(path: Path) -> ir.Model:
     if not path.exists():
         named = split_name(path)
+        if named is None and is_expression(path):
+            from coremlscope.formats.expressions.reading import read_expression
+
+            return read_expression(path)
         if named is None:
             raise _missing(path)
         bundle = open_bundle(named[0])

@@ -27,7 +27,6 @@ __all__ = [
     "DOCTOR_RENDERERS",
     "EXPLANATION_RENDERERS",
     "GATE_RENDERERS",
-    "LAYER_RENDERERS",
     "PROFILES_RENDERERS",
     "RENDERERS",
     "SUMMARY_RENDERERS",
@@ -121,7 +120,7 @@ RENDERERS = _formats(
     csv=("one row an operation", "csv:render_csv"),
     others=[Renderer(".trace.json", "a trace for Perfetto (ui.perfetto.dev)", "trace:render_trace")],
 )
-#: Formats of comparisons, of several profiles, and of single layers under several options.
+#: Formats of comparisons, and of several profiles.
 COMPARISON_RENDERERS = _formats(
     "comparison:comparison_document",
     page="page:render_html",
@@ -131,11 +130,6 @@ PROFILES_RENDERERS = _formats(
     "side_by_side:side_by_side_document",
     page="page:render_html",
     csv=("one row a figure", "csv:render_figures_csv"),
-)
-LAYER_RENDERERS = _formats(
-    "layers:layers_document",
-    page="page:render_html",
-    csv=("one row a layer, device and setting", "layers:render_layers_csv"),
 )
 #: Formats of recorded programs.
 TRACE_RENDERERS = _formats(

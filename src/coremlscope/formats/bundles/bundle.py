@@ -135,7 +135,7 @@ class Bundle:
         key = (self.path.resolve(), status.st_mtime_ns, status.st_size, model.inside)
         if wanted is None and key in _EXTRACTED:
             return _EXTRACTED[key]
-        target = Path(tempfile.mkdtemp(dir=_scratch()))
+        target = Path(tempfile.mkdtemp(dir=scratch_folder()))
         try:
             located = self._extract(model, target, wanted or (lambda _: True))
         except BaseException:
@@ -245,7 +245,7 @@ def _owner(
 
 
 @functools.cache
-def _scratch() -> Path:
+def scratch_folder() -> Path:
     """Returns a temporary folder, which is removed when this process ends."""
     folder = Path(tempfile.mkdtemp(prefix="coremlscope-"))
     owner = os.getpid()

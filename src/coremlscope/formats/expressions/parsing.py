@@ -1,4 +1,4 @@
-"""Parses what to probe: `conv(dilations=1,2,4, kernel=1..31)`. Nothing is evaluated."""
+"""Parses expressions such as `conv(dilations=1,2,4, kernel=1..31)`. Nothing is evaluated."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import msgspec
 
@@ -20,6 +21,7 @@ _LONGEST = 1000
 _MOST_LAYERS = 1000
 _MOST_DIGITS = 12
 _WHOLE = re.compile(r"\s*([A-Za-z_][\w-]*)\s*(?:\((.*)\))?\s*", re.ASCII | re.DOTALL)
+_CALL = re.compile(r"\s*[A-Za-z_][\w-]*\s*\(.*\)\s*", re.ASCII | re.DOTALL)
 _OPTION = re.compile(r"\s*([A-Za-z_][\w-]*)\s*=(.*)", re.ASCII | re.DOTALL)
 _VALUE = re.compile(
     r"""(?P<sizes>-?[0-9]+(?:x-?[0-9]+)+)
@@ -33,7 +35,7 @@ _WORDS: Mapping[str, bool] = {"true": True, "false": False, "yes": True, "no": F
 _FORM = "write it as KIND(OPTION=VALUE, …): conv(kernel=3, dilations=1,2,4)"
 
 
-class Probe(msgspec.Struct, frozen=True):
+class Expression(msgspec.Struct, frozen=True):
     """A kind of layer and its options, each with one value or several.
 
     Attributes:
@@ -45,7 +47,12 @@ class Probe(msgspec.Struct, frozen=True):
     options: Mapping[str, tuple[OptionValue, ...]]
 
 
-def parse_probe(text: str) -> Probe:
+def is_expression(path: Path) -> bool:
+    """Returns whether the last part of a path is an expression, `KIND(…)`, and no name of a file."""
+    return _CALL.fullmatch(path.name) is not None
+
+
+def parse(text: str) -> Expression:
     """Parses a kind of layer with options.
 
     An option has a value (`kernel=3`), several (`dilations=1,2,4`), or all whole numbers of a range, with a
@@ -55,7 +62,7 @@ def parse_probe(text: str) -> Probe:
         UsageError: The text is not of that form, or describes too many layers.
     """
     if len(text) > _LONGEST:
-        raise UsageError(f"what to probe has {len(text)} characters", f"{_LONGEST} at most; {_FORM}")
+        raise UsageError(f"the expression has {len(text)} characters", f"{_LONGEST} at most; {_FORM}")
     whole = _WHOLE.fullmatch(text)
     if whole is None:
         raise UsageError(f"{shown(text)!r} is not a kind of layer with options", _FORM)
@@ -71,14 +78,14 @@ def parse_probe(text: str) -> Probe:
         options[[*options][-1]] += _values((option[2] if option else piece).strip())
     count = math.prod(map(len, options.values()))
     if count > _MOST_LAYERS:
-        raise UsageError(f"these are {count} layers", f"{_MOST_LAYERS} at most: sweep fewer options")
-    return Probe(whole[1], {name: tuple(values) for name, values in options.items()})
+        raise UsageError(f"these are {count} layers", f"{_MOST_LAYERS} at most: give fewer values")
+    return Expression(whole[1], {name: tuple(values) for name, values in options.items()})
 
 
-def combinations(probe: Probe) -> Iterator[dict[str, OptionValue]]:
+def combinations(expression: Expression) -> Iterator[dict[str, OptionValue]]:
     """Yields every combination of the values of options; the last option varies first."""
-    for values in itertools.product(*probe.options.values()):
-        yield dict(zip(probe.options, values, strict=True))
+    for values in itertools.product(*expression.options.values()):
+        yield dict(zip(expression.options, values, strict=True))
 
 
 def describe_value(value: OptionValue) -> str:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec.structs
 
 from coremlscope.base.errors import UsageError
 from coremlscope.base.units import shown
+from coremlscope.formats.bundles.bundle import scratch_folder
+from coremlscope.formats.expressions.building import LayerBuilder
+from coremlscope.formats.expressions.kinds import KINDS, LayerKind, Options
+from coremlscope.formats.expressions.parsing import (
+    Expression,
+    OptionValue,
+    combinations,
+    describe_value,
+    parse,
+)
+from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.model.ir import DType, Model, TensorType
-from coremlscope.studies.probing.building import LayerBuilder
-from coremlscope.studies.probing.expression import OptionValue, Probe, describe_value
-from coremlscope.studies.probing.layers import KINDS, LayerKind, Options
 
 #: Other names of kinds and options.
 _KINDS: Mapping[str, str] = {
@@ -39,23 +50,58 @@ _COMMON: Mapping[str, OptionValue] = {"dtype": "fp16", "repeat": 1}
 _MOST_REPEATS = 100
 
 
-def check_probe(probe: Probe) -> Probe:
-    """Returns an expression with the usual names of its kind and options.
+def list_layers(path: Path) -> list[Path]:
+    """Returns the expression of each layer that an expression describes, at most 1,000.
 
     Raises:
-        UsageError: There is no such kind or option.
+        UsageError: The expression is wrong.
     """
-    name = _KINDS.get(probe.kind, probe.kind)
+    asked = _check(parse(path.name))
+    return [Path(_label(asked.kind, options)) for options in combinations(asked)]
+
+
+def read_expression(path: Path) -> Model:
+    """Reads the model of one layer.
+
+    Raises:
+        UsageError: The expression is wrong, or describes several layers.
+    """
+    asked = _check(parse(path.name))
+    first, *others = combinations(asked)
+    label = _label(asked.kind, first)
+    if others:
+        raise UsageError(
+            f"{shown(path.name)} describes {len(others) + 1} layers",
+            f"name one, such as {label!r}; plan, estimate and compare take several",
+        )
+    return msgspec.structs.replace(build_layer(asked.kind, first), source=Path(label))
+
+
+def write_expression(path: Path) -> Path:
+    """Writes the model of one layer as a package into a temporary folder of this process.
+
+    Raises:
+        UsageError: The expression is wrong, or describes several layers.
+        OutputError: The package cannot be written.
+    """
+    model = read_expression(path)
+    package = scratch_folder() / f"{model.source}.mlpackage"
+    write_mlpackage(model, package)
+    return package
+
+
+def _check(asked: Expression) -> Expression:
+    """Returns an expression with the usual names of its kind and options."""
+    name = _KINDS.get(asked.kind, asked.kind)
     kind = KINDS.get(name)
     if kind is None:
-        known = sorted({*KINDS, *_KINDS})
         raise UsageError(
-            f"there is no kind of layer {shown(probe.kind)!r}",
-            _suggest(probe.kind, known) or "`coremlscope probe --list` lists them",
+            f"there is no kind of layer {shown(asked.kind)!r}",
+            _suggest(asked.kind, [*KINDS, *_KINDS]) or f"the kinds are {', '.join(KINDS)}",
         )
     known = ["shape", *_COMMON, *kind.options]
     options = {}
-    for given, values in probe.options.items():
+    for given, values in asked.options.items():
         option = given if given in known else _OPTIONS.get(given, given)
         if option not in known:
             raise UsageError(
@@ -65,7 +111,7 @@ def check_probe(probe: Probe) -> Probe:
         if option in options:
             raise UsageError(f"the option {option!r} is given twice", "leave one of the two out")
         options[option] = values
-    return Probe(name, options)
+    return Expression(name, options)
 
 
 def build_layer(kind: str, given: Mapping[str, OptionValue]) -> Model:
@@ -73,7 +119,7 @@ def build_layer(kind: str, given: Mapping[str, OptionValue]) -> Model:
 
     Args:
         kind: The kind of layer.
-        given: Options, checked by `check_probe`; the others have their defaults.
+        given: Options, the others have their defaults.
 
     Raises:
         UsageError: An option has a value of the wrong kind, or the options contradict each other.
@@ -90,11 +136,10 @@ def build_layer(kind: str, given: Mapping[str, OptionValue]) -> Model:
     for _ in range(repeat):
         _check_next(row, results[0].type, value.type)
         results = row.build(builder, results[0], options)
-    return builder.model(results, label_of(kind, given))
+    return builder.model(results, _label(kind, given))
 
 
-def label_of(kind: str, options: Mapping[str, OptionValue]) -> str:
-    """Returns an expression for one layer: `conv(dilations=4)`."""
+def _label(kind: str, options: Mapping[str, OptionValue]) -> str:
     given = ", ".join(f"{name}={describe_value(value)}" for name, value in options.items())
     return f"{kind}({given})"
 

@@ -175,7 +175,7 @@ class LayerBuilder:
 
 def _check_sizes(what: str, shape: Sequence[int], most: int) -> None:
     if not shape or min(shape) < 1:
-        raise UsageError(f"{what} of the shape {list(shape)} cannot be probed", "give positive sizes")
+        raise UsageError(f"{what} of the shape {list(shape)} cannot be built", "give positive sizes")
     if math.prod(shape) > most:
         raise UsageError(
             f"{what} of the shape {list(shape)} has more than {most} elements", "give smaller sizes"

@@ -1,4 +1,4 @@
-"""The kinds of layers that can be probed: one row each, with options and their defaults."""
+"""The kinds of layers that an expression can name: one row each, with options and their defaults."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from coremlscope.base.errors import UsageError
+from coremlscope.formats.expressions.building import LayerBuilder, Parameter
+from coremlscope.formats.expressions.parsing import OptionValue, describe_value
 from coremlscope.model.ir import DType, TensorType, Value, constant
 from coremlscope.ops import OPS
-from coremlscope.studies.probing.building import LayerBuilder, Parameter
-from coremlscope.studies.probing.expression import OptionValue, describe_value
 
 _IMAGE = (1, 64, 56, 56)
 _TOKENS = (1, 128, 768)

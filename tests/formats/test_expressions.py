@@ -1,9 +1,7 @@
-"""Single layers by kind and options: the expressions, the models and the tables."""
+"""Models of single layers by kind and options, in the place of a path."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 
@@ -15,19 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import coremlscope
+from coremlscope.api.models import open_sources
 from coremlscope.base.errors import UsageError
 from coremlscope.cli import main
 from coremlscope.formats import container
+from coremlscope.formats.expressions.kinds import KINDS
+from coremlscope.formats.expressions.parsing import combinations, parse
+from coremlscope.formats.expressions.reading import build_layer
 from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.measure.effort import Effort
 from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
-from coremlscope.reports.layers import _merged, layers_document
-from coremlscope.reports.terminal.writer import write_terminal
-from coremlscope.studies.probing.expression import combinations, parse_probe
-from coremlscope.studies.probing.layers import KINDS
-from coremlscope.studies.probing.models import build_layer, check_probe
-from coremlscope.studies.probing.probe import probe
 
 
 @pytest.mark.parametrize(
@@ -47,7 +44,7 @@ from coremlscope.studies.probing.probe import probe
     ],
 )
 def test_expressions(text: str, kind: str, options: dict[str, object]) -> None:
-    found = parse_probe(text)
+    found = parse(text)
     assert (found.kind, dict(found.options)) == (kind, options)
 
 
@@ -63,7 +60,7 @@ def test_expressions(text: str, kind: str, options: dict[str, object]) -> None:
 )
 def test_wrong_expressions_are_one_sentence(text: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_probe(text)
+        parse(text)
     assert caught.value.hint
     assert "\n" not in caught.value.message
 
@@ -71,7 +68,7 @@ def test_wrong_expressions_are_one_sentence(text: str) -> None:
 @given(st.text("conv(kernel=.,x1379)[]'\"- \té\x1b", max_size=40))
 def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
-        found = parse_probe(text)
+        found = parse(text)
     except UsageError:
         return
     assert 0 < len(list(combinations(found))) <= 1000
@@ -91,7 +88,7 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
         ("conv(pad=reflect)", "same or valid", "give"),
         ("conv(shape=64)", "1 to 3 further dimensions", "1x64x56x56"),
         ("conv(kernel=99, pad=valid)", "window of 99", "change one"),
-        ("conv(shape=1x64x0x4)", "cannot be probed", "positive"),
+        ("conv(shape=1x64x0x4)", "cannot be built", "positive"),
         ("conv(shape=99999x99999x9x9)", "has more than 1073741824 elements", "smaller sizes"),
         ("linear(channels=99999999)", "has more than 268435456 elements", "smaller sizes"),
         ("conv(kernel=0)", "kernel=0 of conv is not 1 or more", "give 1 or more"),
@@ -107,7 +104,7 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
 )
 def test_wrong_options_are_one_sentence(text: str, message: str, hint: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
-        probe(text, "m1")
+        container.read(text)
     assert hint in caught.value.hint
 
 
@@ -140,9 +137,7 @@ def test_every_kind_is_built(kind: str) -> None:
 def test_layers_run_and_are_read_by_coremltools(
     text: str, type_: str, shape: tuple[int, ...], tmp_path: Path
 ) -> None:
-    asked = check_probe(parse_probe(text))
-    (options,) = combinations(asked)
-    model = build_layer(asked.kind, options)
+    model = container.read(text)
     path = tmp_path / "layer.mlpackage"
     write_mlpackage(model, path)
     assert container.read(path).content == model.content
@@ -162,79 +157,39 @@ def test_repeated_layers_follow_each_other() -> None:
     assert convs[1].inputs["x"][0] == convs[0].outputs[0]
 
 
-def test_a_sweep_is_planned_and_estimated() -> None:
-    profiles = probe("conv(pad=valid, shape=1x4x9x9, kernel=3,11)", "m1", compute_units=("all", "cpu_only"))
-    assert [profile.model.path for profile in profiles] == [
-        "conv(pad=valid, shape=1x4x9x9, kernel=3)",
-        "conv(pad=valid, shape=1x4x9x9, kernel=11)",
-    ]
-    (plan,) = profiles[0].plans
-    assert [setting.compute_units for setting in plan.settings] == ["all", "cpu_only"]
-    assert len(profiles[0].estimates) == 2
-    assert [finding.severity for finding in profiles[1].findings] == ["error"]
-    text = write_terminal(layers_document(profiles), width=140)
-    assert text.startswith("conv(pad=valid, shape=1x4x9x9)  2 layers")
-    assert "a window of 11 over 9 elements" in text
+def test_several_layers_are_models_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    several = "conv(pad=valid, shape=1x4x9x9, kernel=3,5)"
+    labels = [f"conv(pad=valid, shape=1x4x9x9, kernel={kernel})" for kernel in (3, 5)]
+    assert [name for name, _ in open_sources(several)] == labels
+    with pytest.raises(UsageError, match="describes 2 layers"):
+        container.read(several)
+    for verb in ("plan", "estimate"):
+        assert main([verb, several, "--device", "m1", "--json", "-"]) == 0
+        assert len(json.loads(capsys.readouterr().out)) == 2
+    compared = coremlscope.compare(several, devices="m1", iterations=2)
+    assert [profile.model.path for profile in compared.profiles] == labels
+    assert all(profile.measurement.predict and profile.estimates for profile in compared.profiles)
 
 
-def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    reports = [tmp_path / name for name in ("layers.csv", "layers.md", "layers.txt", "layers.html")]
-    arguments = ["probe", "pad(mode=constant,reflect)", "--device", "m1", "--compute-units", "all,cpu_only"]
-    for report in reports:
-        arguments += ["-o", str(report)]
-    assert main([*arguments, "--json", str(tmp_path / "layers.json"), "--keep", str(tmp_path / "kept")]) == 0
-    shown = capsys.readouterr().out
-    assert "mode=reflect" in shown
-    assert "NE no (1)" in shown
-    assert "does not pad by reflection" in shown
-    rows = list(csv.DictReader(io.StringIO(reports[0].read_text())))
-    assert [(row["layer"], row["compute_units"], row["runs_on"]) for row in rows] == [
-        ("pad(mode=constant)", "all", "CPU"),
-        ("pad(mode=constant)", "cpu_only", "CPU"),
-        ("pad(mode=reflect)", "all", "CPU"),
-        ("pad(mode=reflect)", "cpu_only", "CPU"),
-    ]
-    assert "does not pad by reflection" in rows[2]["cannot_run_on"]
-    assert rows[0]["measured_here_ms"] == ""
-    assert "| mode=reflect | all |" in reports[1].read_text()
-    assert len(json.loads((tmp_path / "layers.json").read_text())["profiles"]) == 2
-    kept = sorted(path.name for path in (tmp_path / "kept").iterdir())
-    assert kept == ["pad_mode-constant.mlpackage", "pad_mode-reflect.mlpackage"]
-
-
-def test_layers_are_timed_here(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["probe", "relu(shape=1x4)", "--run", "--iterations", "2"]) == 0
-    assert "ONNX Runtime" in capsys.readouterr().out
-    (profile,) = probe("relu(shape=1x4)", run=True, iterations=2)
+def test_a_layer_is_read_in_a_process_of_its_own() -> None:
+    profile = coremlscope.profile("relu(shape=1x4)", iterations=2, effort=Effort(isolate=True))
     assert profile.measurement.predict is not None
 
 
-def test_arguments_of_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["probe", "--list"]) == 0
-    shown = capsys.readouterr().out
-    assert "conv_transpose" in shown
-    assert "dilations=1" in shown
-    assert main(["probe"]) == 2
-    assert main(["probe", "relu"]) == 2
-    assert "--run" in capsys.readouterr().err
-    with pytest.raises(UsageError, match="unknown"):
-        probe("relu", "m99")
+def test_core_ml_gets_a_package() -> None:
+    package = container.on_disk(Path("relu(shape=1x4)"))
+    assert package.suffix == ".mlpackage"
+    assert container.read(package).content == container.read("relu(shape=1x4)").content
+
+
+def test_a_file_precedes_an_expression(tmp_path: Path) -> None:
+    path = tmp_path / "relu()"
+    write_mlpackage(container.read("tanh(shape=1x4)"), tmp_path / "tanh.mlpackage")
+    (tmp_path / "tanh.mlpackage").rename(path)
+    assert container.read(path).content == container.read("tanh(shape=1x4)").content
 
 
 def test_outputs_have_types_of_an_interface() -> None:
     for kind in ("greater", "cast"):
         model = build_layer(kind, {"to": "bool"} if kind == "cast" else {})
         assert model.description.main.outputs[0].type.dtype is ir.DType.INT32
-
-
-def test_layers_of_a_sweep_that_do_not_differ_are_one_row() -> None:
-    rows = [
-        ("dilations=1", "all", "a"),
-        *((f"dilations={n}", "all", "b") for n in (2, 3, 4)),
-        ("x=1", "all", "b"),
-    ]
-    found = [("dilations=1", "all", "a"), ("dilations=2 … x=1", "all", "b")]
-    assert _merged(rows) == found
-    assert [row[0] for row in _merged(rows[:-1])] == ["dilations=1", "dilations=2 … 4"]
-    # An ellipsis between two layers would stand for layers that were not built.
-    assert [row[0] for row in _merged([rows[1], rows[3]])] == ["dilations=2, 4"]

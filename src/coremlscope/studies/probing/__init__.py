@@ -1,1 +1,0 @@
-"""Single layers as models: built by kind and options, planned, estimated and timed."""
