@@ -26,8 +26,8 @@ from coremlscope.results.sweep import RESULT_TABLE, ResultTable
 from coremlscope.results.trace import SCHEMA as TRACE
 from coremlscope.results.trace import Trace
 from coremlscope.results.variants import VARIANTS, VariantReport
-from coremlscope.server.state import SCHEMA as SERVER
-from coremlscope.server.state import PageState
+from coremlscope.server.app import SCHEMA as SERVER
+from coremlscope.server.app import PageState
 
 OUTPUT = Path(__file__).parents[1] / "frontend" / "src" / "data" / "schema.ts"
 
@@ -50,7 +50,7 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         {"schema": f'"{TRACE}"', "kinds": "EventKind[]", "loads?": "number"},
     ),
     "VariantsForm": ("VariantReport", {"schema": f'"{VARIANTS}"'}),
-    "ResultsForm": ("ResultTable", {"schema": f'"{RESULT_TABLE}"', "live?": "string"}),
+    "ResultsForm": ("ResultTable", {"schema": f'"{RESULT_TABLE}"'}),
     "ServerForm": ("PageState", {"schema": f'"{SERVER}"'}),
 }
 _ROOTS = (

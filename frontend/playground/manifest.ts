@@ -1,3 +1,5 @@
+import type { Example } from "../src/opening";
+
 /** What the page loads, written into it by its build. */
 export interface Manifest {
   version: string;
@@ -20,13 +22,6 @@ export interface LoadedFile {
   bytes: number;
   /** As in the attribute `integrity`. */
   integrity: string;
-}
-
-export interface Example {
-  title: string;
-  text: string;
-  /** Names of files; two are compared. */
-  files: readonly string[];
 }
 
 export function readManifest(): Manifest {

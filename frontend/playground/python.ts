@@ -1,25 +1,6 @@
-import type { Payload } from "../src/payload";
-import type { Dropped } from "./dropped";
+import { type Answer, type Answerer, type Question, type Say, Stopped } from "../src/opening/answers";
 import { loadFiles } from "./loading";
 import type { Manifest } from "./manifest";
-
-/** A page, models to choose one from, or why there is neither. */
-export type Answer = { title: string; payload: Payload; more: boolean } | { models: ListedModel[] } | { error: string; hint: string };
-
-export interface ListedModel {
-  name: string;
-  source: string;
-  kind: string;
-  size_bytes: number;
-  problem: string;
-}
-
-export interface Question {
-  dropped: Dropped;
-  /** Names of what was dropped, or of a model in it. */
-  paths: readonly string[];
-  chips: "first" | "every";
-}
 
 interface Message {
   progress?: string;
@@ -35,17 +16,21 @@ interface Waiting {
 }
 
 /** Python in a worker, which starts as soon as its files are loaded, and again after it was stopped. */
-export class Python {
+export class Python implements Answerer {
   private files: Promise<Map<string, Blob>> | null = null;
   private worker: Promise<Worker> | null = null;
   private readonly waiting = new Map<number, Waiting>();
   private last = 0;
 
-  constructor(
-    private readonly manifest: Manifest,
-    /** Called with what is being done, and the share that is done where that is known. */
-    private readonly say: (text: string, share?: number) => void,
-  ) {}
+  private say: Say = () => {};
+
+  constructor(private readonly manifest: Manifest) {}
+
+  /** The same Python, which tells what it does. */
+  telling(say: Say): this {
+    this.say = say;
+    return this;
+  }
 
   /** Loads all files; Python then starts by itself. */
   async load(): Promise<Map<string, Blob>> {
@@ -55,14 +40,17 @@ export class Python {
     return files;
   }
 
-  async ask(question: Question): Promise<Answer> {
+  ask = (question: Question): Promise<Answer> => this.answer(question, "first");
+
+  askMore = (question: Question): Promise<Answer> => this.answer(question, "every");
+
+  private async answer({ dropped, paths }: Question, chips: "first" | "every"): Promise<Answer> {
     const files = await this.load();
     this.worker ??= this.start(files);
     const worker = await this.worker;
     const id = ++this.last;
     return new Promise((resolve, reject) => {
       this.waiting.set(id, { resolve, reject });
-      const { dropped, paths, chips } = question;
       worker.postMessage({ ask: { id, drop: dropped.id, files: dropped.files, paths, chips } });
     });
   }
@@ -111,5 +99,3 @@ export class Python {
     this.waiting.clear();
   }
 }
-
-export class Stopped extends Error {}

@@ -14,7 +14,7 @@ import "./styles/layers.css";
 import "./styles/detail.css";
 import "./styles/summaries.css";
 import "./styles/drawings.css";
-import "./styles/server.css";
+import "./styles/opening.css";
 import "./styles/preview.css";
 import "./styles/compare.css";
 import "./styles/results.css";
@@ -26,7 +26,7 @@ function Result(props: { payload: Payload }) {
   switch (result.schema) {
     case "coremlscope.profile/2":
     case "coremlscope.model/2":
-      return <ReportPage result={result} chips={props.payload.chips} isExtensible={props.payload.connects} />;
+      return <ReportPage result={result} chips={props.payload.chips} />;
     case "coremlscope.profiles/2":
       return <ProfilesPage result={result} />;
     case "coremlscope.comparison/2":
@@ -37,7 +37,7 @@ function Result(props: { payload: Payload }) {
       return <VariantsPage result={result} />;
     case "coremlscope.results/1":
       return <ResultsPage result={result} />;
-    case "coremlscope.server/2":
+    case "coremlscope.server/3":
       return <ServerPage result={result} />;
   }
 }
@@ -47,7 +47,7 @@ export function Page(props: { payload: Payload }) {
   return (
     <>
       <Result payload={props.payload} />
-      <Footer payload={props.payload} />
+      {props.payload.result.schema !== "coremlscope.server/3" && <Footer payload={props.payload} />}
     </>
   );
 }

@@ -6,8 +6,6 @@ export interface Payload {
   result: Result;
   /** Every chip that can be planned and estimated for: its id and its name. */
   chips?: [id: string, name: string][];
-  /** Whether the page may send requests to the server that it comes from. */
-  connects?: boolean;
 }
 
 /** Reads the data that Python embedded in the page. */

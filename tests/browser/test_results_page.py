@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from coremlscope.reports.page import render_html_results
-from coremlscope.results.profile import write_profiles
 from coremlscope.results.sweep import ResultTable
-from coremlscope.server.limits import ServerLimits
-from coremlscope.server.server import Address, serve
-from coremlscope.server.tags import read_tags
 from coremlscope.studies.sweep.rows import Row
 from coremlscope.studies.sweep.store import ResultStore
 from coremlscope.studies.sweep.table import by_time, to_result_table
 from tests.support.browser import Drive
-from tests.support.profiles import small_profile
 
 _SECONDS = {"small": 0.001, "large": 0.0042, "<b>medium</b>": 0.0021}
 
@@ -95,31 +88,3 @@ def test_a_row_on_a_phone_has_its_texts_below_its_name(seen: dict[str, Any]) -> 
     texts = seen["phoneRow"].split()
     assert "small.mlpackage" in texts
     assert " ".join(texts).endswith("iPhone 15 Pro 1.00 ms * 500 µs – 3.00 ms")
-
-
-def test_the_page_of_a_running_sweep_changes(drive: Drive, tmp_path: Path) -> None:
-    write_profiles(tmp_path / "saved.json", [small_profile()])
-    model = PurePath(small_profile().model.path).stem
-    store = ResultStore(tmp_path / "night")
-    with store.open_writer() as writer, serve(tmp_path, Address(), ServerLimits()) as (url, answer):
-        writer.add([_row(model, 0.002, "M1"), _row("other", 0.001, "M1")])
-        threading.Thread(target=answer, daemon=True).start()
-
-        def add() -> None:
-            while not read_tags(tmp_path):  # the browser sets one when it has the page
-                time.sleep(0.1)
-            writer.add([_row("third", 0.003, "M1")])
-
-        adding = threading.Thread(target=add, daemon=True)
-        adding.start()
-        seen = drive("sweep", url)
-        adding.join()
-    assert seen["listed"] == ["night", "2", "running"]
-    assert seen["before"] == ["1", "2"]
-    assert seen["baseline"] == seen["baselineLater"], "the pinned row stays"
-    assert seen["after"] == "3 results"
-    assert seen["reports"] == ["../profiles/saved"]
-    assert seen["opened"].endswith("/profiles/saved")
-    assert (seen["violations"], seen["phoneOverflow"]) == ({"light": [], "dark": []}, 0)
-    assert seen["complaints"] == []
-    assert all(address.startswith(url) for address in seen["foreign"])

@@ -21,7 +21,6 @@ from coremlscope.reports.renderers import RENDERERS, document_of
 from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.plan import PlanView
 from coremlscope.results.profile import Profile
-from coremlscope.server.store import ProfileStore
 from tests.support import foreign_files, programs
 
 _X = np.zeros((1, 8), np.float16)
@@ -414,17 +413,3 @@ def test_compare_takes_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     text = " ".join(capsys.readouterr().out.split())
     assert "On unknown device, cpu_and_ne" in text
     assert "iPhone 15 Pro, cpu_and_ne" in text
-
-
-def test_a_folder_of_profiles_holds_them(tmp_path: Path) -> None:
-    for name in foreign_files.FILES:
-        foreign_files.write(tmp_path, name)
-    (tmp_path / "broken.analytics.mil").write_text("program(1.3)\n{")
-    store = ProfileStore(tmp_path)
-    entries = {entry.id: entry for entry in store.entries()}
-    assert entries["small.mlperf"].label == "Core ML on iPhone 15 Pro, iOS 18.7.8, from small.mlperf"
-    assert entries["small.analytics.mil"].label.endswith("cpu_and_ne")
-    assert "truncated" in entries["broken.analytics.mil"].problem
-    assert [id_ for id_, entry in entries.items() if entry.problem] == ["broken.analytics.mil"]
-    assert len(store.read("small.analytics.mil")[0].ops) == 2
-    assert json.loads(store.content("small.mlperf"))["schema"] == "coremlscope.profile/2"

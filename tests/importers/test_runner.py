@@ -18,7 +18,6 @@ from coremlscope.reports.renderers import document_of
 from coremlscope.reports.side_by_side import side_by_side_document
 from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.profile import Profile
-from coremlscope.server.store import ProfileStore
 from tests.support import programs
 from tests.support.foreign_files import runner_record, runner_setting
 
@@ -217,8 +216,6 @@ def test_several_models(tmp_path: Path, model: Model, capsys: pytest.CaptureFixt
         import_files([path], model)
     assert main(["compare", str(path)]) == 0
     assert "small" in capsys.readouterr().out
-    entries = ProfileStore(tmp_path).entries()
-    assert [entry.problem for entry in entries] == [""]
 
 
 def test_operations_are_joined_to_the_model(tmp_path: Path, model: Model) -> None:

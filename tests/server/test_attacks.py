@@ -1,4 +1,4 @@
-"""The attacks of `tests/long/test_server_attacks.py` that make no jobs."""
+"""Attacks on `coremlscope serve` over raw sockets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from coremlscope.server.limits import ServerLimits
 from coremlscope.server.server import Address, serve
-from tests.support.attacks import all_attacks, hostile_folder, perform, problems
+from tests.support.attacks import all_attacks, perform, problems
 
 _LIMITS = ServerLimits(uploads=4)
 _PATIENCE_S = 5.0
@@ -19,15 +19,14 @@ _AT_ONCE = 64
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = hostile_folder(tmp_path_factory.mktemp("server"))
-    with serve(folder, Address(), _LIMITS) as (address, answer):
+def url() -> Iterator[str]:
+    with serve(Address(), _LIMITS) as (address, answer):
         threading.Thread(target=answer, daemon=True).start()
         yield address
 
 
 def test_attacks_are_answered_or_cut_off(url: str, caplog: pytest.LogCaptureFixture) -> None:
-    attacks = [each for each in all_attacks(url) if each.kind != "upload"]
+    attacks = all_attacks(url)
     with caplog.at_level(logging.WARNING), ThreadPoolExecutor(_AT_ONCE) as pool:
         outcomes = list(pool.map(lambda attack: perform(attack, url, _PATIENCE_S), attacks))
     found = [

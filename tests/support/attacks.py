@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
+import json
 import random
 import re
 import socket
@@ -14,17 +14,11 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
-from coremlscope.results.profile import write_profiles
-from tests.support.profiles import small_profile
+__all__ = ["Attack", "Outcome", "all_attacks", "hostile_files", "perform", "problems"]
 
-__all__ = ["SECRET", "Attack", "Outcome", "all_attacks", "hostile_folder", "perform", "problems"]
-
-#: The content of a file beside the folder of profiles.
-SECRET = b"the content of a file that nobody may read"
-_CHUNK, _BIG_BYTES = 1 << 16, 24 << 20
+_CHUNK = 1 << 16
 
 #: What a client does: sends bytes, waits for seconds, or one of the words below.
 Step = bytes | float | str
@@ -100,14 +94,10 @@ _TOKENS = (
     " undefined 0 [] {} %2a %f0%9f%98%80 'or'1'='1"
 )
 
-#: Names that would lead out of the folder of profiles, or to what is not a profile in it.
+#: Paths that would lead out of what was opened.
 _PATHS = _split(
-    "../secret|..%2fsecret|%2e%2e/secret|%2e%2e%2fsecret|..%5csecret|..\\secret|....//secret|"
-    "%252e%252e%252fsecret|..%c0%afsecret|%c0%ae%c0%ae/secret|%c1%9c..%c1%9csecret|..;/secret|"
-    "%2fetc%2fpasswd|//etc/passwd|file:%2f%2f%2fetc%2fpasswd|secret%00|%00secret|~%2fsecret|"
-    "..%ef%bc%8fsecret|..%u2215secret|./../secret|a/../../secret|own%2f..%2f..%2fsecret|"
-    ".%2e%2fsecret|%2e%2e%5csecret|C:%5csecret|..%2f..%2f..%2f..%2f..%2f..%2fetc%2fpasswd|link|pipe|"
-    ".hidden|%2ehidden|keys"
+    "../secret|..|.|a/../../secret|/etc/passwd|//etc/passwd|a//b|a/|..\\secret|C:\\secret|c:secret|a\x00b|a\nb|"
+    "a/./b|~/../x"
 )
 
 _HOSTS = _split(
@@ -135,35 +125,11 @@ _LENGTHS = _split_bytes(
     b"Transfer-Encoding: chunked; a=b|transfer-encoding: chunked\r\nTE: trailers"
 )
 
-_NAMES = [
-    *_split(
-        "%00|..|../../x|m.exe|m.json.exe|a%0d%0aSet-Cookie:%20x|%2e%2e%2fm.py|m|con|.mlmodel%00.exe|"
-        "%ff%fe|<script>|m.sh|m.mlmodel%2f..%2f..%2fx"
-    ),
-    *["", "x" * 9000],
+#: First lines of bodies that ask nothing.
+_HEADS = [
+    *_split_bytes(b'||{|[]|null|1|\xff|{}|[1]|[{}]|{"paths":1}|{"paths":[]}|{"paths":["a"],"x":1}'),
+    b"[" * 10000,
 ]
-
-_OPTIONS = [
-    *_split(
-        "iterations=0|iterations=-1|iterations=1e9|iterations=%D9%A3x|iterations=|devices=nokia|"
-        "devices=%00|devices=..%2f..|compute_units=gpu;rm"
-    ),
-    *["iterations=" + "9" * 5000, "devices=" + "m1," * 3000 + "x", "compute_units=" + "a" * 9000],
-]
-
-
-def hostile_folder(parent: Path) -> Path:
-    """Creates a folder of the profiles `own` and `big` and of files that must not be served."""
-    (folder := parent / "profiles").mkdir()
-    write_profiles(folder / "own.json", [small_profile()])
-    padded = (folder / "own.json").read_bytes() + b" " * _BIG_BYTES  # more than the system keeps for a client
-    (folder / "big.json").write_bytes(padded)
-    (parent / "secret.json").write_bytes(SECRET)
-    (folder / "link.json").symlink_to(parent / "secret.json")
-    (folder / ".hidden.json").write_bytes(SECRET)
-    (folder / "keys.json").write_bytes(b'{"key": "' + SECRET + b'"}')
-    os.mkfifo(folder / "pipe.json")
-    return folder
 
 
 def _expect(*statuses: int) -> frozenset[int]:
@@ -185,15 +151,12 @@ def all_attacks(url: str, seed: int = 1) -> list[Attack]:
     families: Sequence[Iterable[Attack]] = (
         _request_lines(base),
         _methods(base),
-        _changes(base),
-        _previews(base),
+        _questions(base),
         _tokens(base),
-        _traversals(base),
         _hosts(base),
         _framings(base),
         _heads(base),
-        _uploads(base),
-        _hostile_files(base),
+        _models(base),
         _aborted(base),
         _mutated(base, random.Random(seed)),
     )
@@ -210,8 +173,9 @@ def _request(
     return b"\r\n".join(lines) + b"\r\n\r\n" + body
 
 
-def _post(base: str, query: str, body: bytes) -> bytes:
-    return _request("POST", f"{base}jobs?{query}", f"Content-Length: {len(body)}", body=body)
+def _post(base: str, path: str, head: bytes, content: bytes = b"") -> bytes:
+    body = head + b"\n" + content
+    return _request("POST", base + path, f"Content-Length: {len(body)}", body=body)
 
 
 def _request_lines(base: str) -> Iterator[Attack]:
@@ -230,78 +194,25 @@ def _request_lines(base: str) -> Iterator[Attack]:
 
 
 def _methods(base: str) -> Iterator[Attack]:
-    methods = [*_METHODS, "X" * 5000]
-    for method, path in product(methods, ("", "state", "profiles/x", "jobs/1", "jobs", "events", "compare")):
-        if (method, path) in {("GET", ""), ("GET", "state"), ("GET", "events"), ("POST", "jobs")}:
-            continue
-        sent = _request(method, base + path, "X-HTTP-Method-Override: DELETE", "X-Method: GET")
-        yield Attack(kind="method", steps=(sent,), statuses=_REFUSED | _expect(411))
-    sent = _request("DELETE", base + "jobs/1", "Content-Length: 3", body=b"abc")
-    yield Attack(kind="method", steps=(sent,), statuses=_REFUSED)
-    for number in ("-1", "1e3", "9" * 12, "9" * 6000, "%00", "1/1", "1%2f2", "٣", "0x1", "1;", ""):
-        sent = _request("DELETE", f"{base}jobs/{quote(number, safe='%/;')}")
-        yield Attack(kind="method", steps=(sent,), statuses=_REFUSED)
+    posts = ("models", "models/x/answer", "models/x/profile", "models/x/prediction")
+    for method, path in product([*_METHODS, "X" * 5000], ("", *posts)):
+        if (method, path) != ("GET", ""):
+            sent = _request(method, base + path, "X-HTTP-Method-Override: DELETE", "X-Method: GET")
+            yield Attack(kind="method", steps=(sent,), statuses=_REFUSED | _expect(411))
 
 
-def _changes(base: str) -> Iterator[Attack]:
-    """Changes of profiles and comparisons, which must leave the folder as it is."""
-    bodies = [
-        b"",
-        b"{",
-        b"[]",
-        b"[" * 10_000,
-        b'{"name": 1}',
-        b'{"tags": [1]}',
-        b'{"path": "/etc/passwd"}',
-        b"\xff",
-    ]
-    bodies += [b'{"tags": ["' + b"a" * 999 + b'"]}', b'{"name": "' + b"a" * 100_000 + b'"}']
-    for body in bodies:
-        sent = _request("PATCH", base + "profiles/own", f"Content-Length: {len(body)}", body=body)
-        yield Attack(kind="change", steps=(sent,), statuses=_expect(0, 400, 413))
-    for method, payload in product(("DELETE", "PATCH"), _PATHS):
-        sent = _request(method, f"{base}profiles/{payload}", "Content-Length: 15", body=b'{"name": "evil"}')
-        yield Attack(kind="change", steps=(sent,), statuses=_REFUSED)
-    for name, devices in (
-        ("own", "m1"),
-        ("own", ""),
-        ("../secret", "m1"),
-        ("big", "m1," * 3000),
-        ("keys", "m1"),
-    ):
-        sent = _request("POST", f"{base}profiles/{name}/devices?devices={devices}", "Content-Length: 0")
-        yield Attack(kind="change", steps=(sent,), statuses=_REFUSED)
-    for ids in (
-        ["own"],
-        ["own", "../secret"],
-        ["own", "keys"],
-        ["link", "link"],
-        ["own"] * 9,
-        ["own", "%00"],
-    ):
-        sent = _request("GET", f"{base}compare?" + "&".join(f"id={id_}" for id_ in ids))
-        yield Attack(kind="change", steps=(sent,), statuses=_expect(400))
-
-
-def _previews(base: str) -> Iterator[Attack]:
-    """Previews of inputs on models that are not there, with lists of files that do not fit."""
-    for name, query, body in (
-        ("own", "parts=[]", b""),
-        ("own", "parts=", b"x"),
-        ("own", "parts=" + "[" * 3000, b"x"),
-        ("../secret", "parts=[]", b""),
-        ("own", 'parts=[{"input":"a","name":"../../x.png","size":1}]', b"x"),
-        ("own", 'parts=[{"input":"a","name":"x.py","size":1}]', b"x"),
-        ("own", 'parts=[{"input":"a","name":"x.png","size":-1},{"input":"a","name":"x.png","size":2}]', b"x"),
-        ("own", "parts=[]&rate=1e9", b""),
-        ("own", "parts=[]&resize=..", b""),
-    ):
-        asked = quote(query, safe="=&")
-        length = f"Content-Length: {len(body)}"
-        sent = _request("POST", f"{base}profiles/{name}/preview?{asked}", length, body=body)
-        yield Attack(kind="change", steps=(sent,), statuses=_REFUSED | _expect(503))
-    huge = _request("POST", f"{base}profiles/own/preview?parts=[]", "Content-Length: 99999999999")
-    yield Attack(kind="change", steps=(huge,), statuses=_expect(413))
+def _questions(base: str) -> Iterator[Attack]:
+    """Questions on models that are not there, and paths that lead elsewhere."""
+    for head, path in product(_HEADS, ("answer", "profile", "prediction")):
+        yield Attack(kind="question", steps=(_post(base, f"models/x/{path}", head),), statuses=_expect(400))
+    for path, place in product(_PATHS, ("answer", "profile")):
+        head = json.dumps({"paths": [path]}).encode()
+        yield Attack(kind="question", steps=(_post(base, f"models/x/{place}", head),), statuses=_expect(400))
+    for name in ("..", "%2e%2e", "x%2f..", ".lock", "%00", "x" * 9000):
+        sent = _post(base, f"models/{name}/answer", b'{"paths":["a"]}')
+        yield Attack(kind="question", steps=(sent,), statuses=_REFUSED)
+    huge = _request("POST", f"{base}models/x/prediction", "Content-Length: 99999999999")
+    yield Attack(kind="question", steps=(huge,), statuses=_expect(400, 413))
 
 
 def _tokens(base: str) -> Iterator[Attack]:
@@ -318,20 +229,11 @@ def _tokens(base: str) -> Iterator[Attack]:
         "x" * 8000,
     ]
     wrong.append("".join(f"%25{ord(char):02x}" for char in token))
-    for name, path in product(wrong, ("/state", "/profiles/secret.json")):
+    for name, path in product(wrong, ("/", "/models/x/answer")):
         yield Attack(kind="token", steps=(_request("GET", f"/{name}{path}"),), statuses=_REFUSED)
     for header in (f"Cookie: token={token}", f"Authorization: Bearer {token}", f"X-Token: {token}"):
-        yield Attack(kind="token", steps=(_request("GET", "/state", header),), statuses=_REFUSED)
-    sent = _request("POST", "/wrong/jobs?name=m.mlmodel", "Content-Length: 5", body=b"model")
-    yield Attack(kind="token", steps=(sent,), statuses=_REFUSED)
-    sent = _request("DELETE", "/wrong/jobs/1")
-    yield Attack(kind="token", steps=(sent,), statuses=_REFUSED)
-
-
-def _traversals(base: str) -> Iterator[Attack]:
-    for payload, path in product(_PATHS, ("profiles/{}", "profiles/{}.json", "{}", "jobs/{}")):
-        sent = _request("GET", base + path.format(payload))
-        yield Attack(kind="traversal", steps=(sent,), statuses=_REFUSED)
+        yield Attack(kind="token", steps=(_request("GET", "/", header),), statuses=_REFUSED)
+    yield Attack(kind="token", steps=(_post("/wrong/", "models", b"[]"),), statuses=_REFUSED)
 
 
 def _hosts(base: str) -> Iterator[Attack]:
@@ -349,11 +251,11 @@ def _hosts(base: str) -> Iterator[Attack]:
 
 def _framings(base: str) -> Iterator[Attack]:
     """Requests whose length can be read in two ways, with a second request inside."""
-    hidden = _request("GET", base + "state")
+    hidden = _request("GET", base)
     chunked = b"5\r\nmodel\r\n0\r\n\r\n"
     statuses = _expect(0, 400, 403, 411, 501)  # a folded header belongs to the host before it
     for given, body in product(_LENGTHS, (chunked, b"")):
-        sent = _request("POST", base + "jobs?name=m.exe", given, body=body + hidden)
+        sent = _request("POST", base + "models", given, body=body + hidden)
         yield Attack(kind="framing", steps=(sent, _SHUT), statuses=statuses)
     chunks = [
         b"-5\r\nmodel",
@@ -370,13 +272,13 @@ def _framings(base: str) -> Iterator[Attack]:
         b"1\r\na" * 5000,
     ]
     for chunk in chunks:
-        sent = _request("POST", base + "jobs?name=m.exe", "Transfer-Encoding: chunked", body=chunk + hidden)
+        sent = _request("POST", base + "models", "Transfer-Encoding: chunked", body=chunk + hidden)
         yield Attack(kind="framing", steps=(sent, _SHUT), statuses=_expect(0, 400, 411))
-        sent = _request("GET", base + "state", "Transfer-Encoding: chunked", body=chunk + hidden)
+        sent = _request("GET", base, "Transfer-Encoding: chunked", body=chunk + hidden)
         yield Attack(kind="framing", steps=(sent, _SHUT), statuses=_expect(0, 200, 400))
     for count in (2, 50):
         yield Attack(kind="pipeline", steps=(hidden * count, _SHUT), statuses=_expect(200))
-    sent = _request("GET", base + "state", "Content-Length: 3") + hidden
+    sent = _request("GET", base, "Content-Length: 3") + hidden
     yield Attack(kind="pipeline", steps=(sent, _SHUT), statuses=_expect(200))
 
 
@@ -404,12 +306,10 @@ def _heads(base: str) -> Iterator[Attack]:
     for header in odd:
         yield Attack(kind="head", steps=(_request("GET", base, header),), statuses=_expect(0, 200, 400))
     for header in ("Upgrade: h2c", "Upgrade: websocket", "Upgrade: websocket\r\nSec-WebSocket-Key: a"):
-        sent = _request("GET", base + "state", "Connection: Upgrade", header)
+        sent = _request("GET", base, "Connection: Upgrade", header)
         yield Attack(kind="head", steps=(sent,), statuses=_expect(200, 400))
     for header in ("Range: bytes=0-0", "Range: bytes=" + "0-0," * 2000, "If-None-Match: *", "Expect: 200-ok"):
-        yield Attack(
-            kind="head", steps=(_request("GET", base + "state", header),), statuses=_expect(200, 400, 417)
-        )
+        yield Attack(kind="head", steps=(_request("GET", base, header),), statuses=_expect(200, 400, 417))
     yield Attack(kind="head", steps=(b"\r\n" * 100_000, _SHUT), statuses=_MALFORMED)
 
 
@@ -430,32 +330,31 @@ def _link_zip(target: str) -> bytes:
     return archive.getvalue()
 
 
-def _uploads(base: str) -> Iterator[Attack]:
-    for name in _NAMES:
-        sent = _post(base, f"name={quote(name, safe='%')}", b"model")
-        yield Attack(kind="upload name", steps=(sent,), statuses=_expect(400))
-    for option in _OPTIONS:
-        sent = _post(base, f"name=m.mlmodel&{option}", b"model")
-        yield Attack(kind="upload option", steps=(sent,), statuses=_expect(400))
-    multipart = _request(
-        "POST",
-        base + "jobs",
-        "Content-Type: multipart/form-data; boundary=" + "b" * 500,
-        "Content-Length: 9",
-        body=b"--b\r\n--b\r",
-    )
-    yield Attack(kind="upload", steps=(multipart,), statuses=_expect(400))
+def _models(base: str) -> Iterator[Attack]:
+    for head in _HEADS:
+        if head != b"[]":
+            yield Attack(kind="model", steps=(_post(base, "models", head),), statuses=_expect(400))
+    for path in _PATHS:
+        sent = _post(base, "models", json.dumps([{"path": path, "size": 1}]).encode(), b"x")
+        yield Attack(kind="model", steps=(sent,), statuses=_expect(400))
+    for sizes in ([2], [-1, 2], [0], [1, 1], [1 << 80]):
+        head = json.dumps([{"path": f"a{at}", "size": size} for at, size in enumerate(sizes)]).encode()
+        yield Attack(kind="model", steps=(_post(base, "models", head, b"x"),), statuses=_expect(400))
+    twice = json.dumps([{"path": "a", "size": 1}, {"path": "a", "size": 1}]).encode()
+    inside = json.dumps([{"path": "a", "size": 1}, {"path": "a/b", "size": 1}]).encode()
+    for head in (twice, inside):
+        yield Attack(kind="model", steps=(_post(base, "models", head, b"xy"),), statuses=_expect(400, 507))
     for size in (1 << 31, 1 << 40, 10**15):
-        sent = _request("POST", base + "jobs?name=m.zip", f"Content-Length: {size}", "Expect: 100-continue")
-        yield Attack(kind="upload size", steps=(sent,), statuses=_expect(413))
-    yield Attack(
-        kind="upload size", steps=(_request("POST", base + "jobs?name=m.zip"),), statuses=_expect(411)
-    )
+        sent = _request("POST", base + "models", f"Content-Length: {size}", "Expect: 100-continue")
+        yield Attack(kind="model size", steps=(sent,), statuses=_expect(413))
+    yield Attack(kind="model size", steps=(_request("POST", base + "models"),), statuses=_expect(411))
 
 
-def _hostile_files(base: str) -> Iterator[Attack]:
+def hostile_files() -> list[tuple[str, bytes]]:
+    """Returns files that are opened as models, with their names."""
     bomb = _zip(("m.mlpackage/Manifest.json", bytes(64 << 20)))
-    contents = [
+    entities = b"".join(b'<!ENTITY x%d "%s">' % (n, b"&x%d;" % (n - 1) * 10) for n in range(1, 9))
+    return [
         ("m.zip", bomb),
         ("m.zip", _zip(*[(f"m.mlpackage/{number}", bytes(1 << 20)) for number in range(100)])),
         ("m.mlperf.zip", _zip(("m.mlperf/report.json", b"[" * (32 << 20)))),
@@ -464,41 +363,26 @@ def _hostile_files(base: str) -> Iterator[Attack]:
         ("m.zip", _link_zip("/etc/passwd")),
         ("m.zip", bomb[:-100]),
         ("m.zip", _zip(("../../../evil.mlmodel", b"x"), ("/evil.mlmodel", b"x"))),
-        ("m.zip", b"PK\x05\x06" + bytes(18)),
         ("m.zip", bomb[:100] + bytes(200) + bomb[300:]),
         ("m.json", b"[" * 1_000_000),
-        ("m.json", b'{"a":' * 200_000),
         ("m.json", b'{"schema": "coremlscope.profile/2"}'),
         ("m.json", b"\xff\xfe{}"),
-        ("m.json", b"1" * 1_000_000),
         ("m.xml", b'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>'),
+        ("m.xml", b"<!DOCTYPE a [" + entities + b"]><a>&x8;</a>"),
         ("m.plist", b"bplist00" + bytes(40)),
-        (
-            "m.xml",
-            b"<!DOCTYPE a ["
-            + b"".join(b'<!ENTITY x%d "%s">' % (n, b"&x%d;" % (n - 1) * 10) for n in range(1, 9))
-            + b"]><a>&x8;</a>",
-        ),
         ("m.mlmodel", b"\x0a\xff\xff\xff\xff\x0f"),
         ("m.mlmodel", random.Random(1).randbytes(100_000)),
-        (
-            "m.mlmodel",
-            b'--b\r\nContent-Disposition: form-data; name="f"; filename="../../x"\r\n\r\nx\r\n--b--',
-        ),
     ]
-    for name, content in contents:
-        steps = (_post(base, f"name={name}", content),)
-        yield Attack(kind="upload", steps=steps, statuses=_expect(202, 400, 503))  # 400: the queue is full
 
 
 def _aborted(base: str) -> Iterator[Attack]:
-    head = _request("POST", base + "jobs?name=m.mlmodel", "Content-Length: 100000")
+    head = _request("POST", base + "models", "Content-Length: 100000")
     get = _request("GET", base)
     for size in (0, 1, 10, 100, 1000, 10_000, 99_999):
         for end in (_SHUT, _RESET):
             steps = (head + bytes(size), 0.05, end)
             yield Attack(kind="aborted upload", steps=steps, statuses=_expect(0, 400, 503))
-    waiting = _request("POST", base + "jobs?name=m.mlmodel", "Content-Length: 100000", "Expect: 100-continue")
+    waiting = _request("POST", base + "models", "Content-Length: 100000", "Expect: 100-continue")
     yield Attack(kind="aborted upload", steps=(waiting, 0.05, _RESET), statuses=_expect(0))
     for size in (1, 3, len(get) // 2, len(get) - 1, len(get)):
         statuses = _expect(0, 200) if size == len(get) else _MALFORMED
@@ -509,13 +393,11 @@ def _aborted(base: str) -> Iterator[Attack]:
 def _mutated(base: str, randomness: random.Random) -> Iterator[Attack]:
     """Requests with bytes changed, removed, repeated or inserted."""
     valid = [
-        _request("GET", base + "state"),
-        _request("GET", base + "profiles/own.json", "Accept: */*", "Connection: keep-alive"),
-        _post(base, "name=m.exe&iterations=5", b"model"),
-        _request(
-            "POST", base + "jobs?name=m.exe", "Transfer-Encoding: chunked", body=b"5\r\nmodel\r\n0\r\n\r\n"
-        ),
-        _request("DELETE", base + "jobs/99"),
+        _request("GET", base),
+        _request("GET", base, "Accept: */*", "Connection: keep-alive"),
+        _post(base, "models", b'[{"path":"../m","size":5}]', b"model"),
+        _request("POST", base + "models", "Transfer-Encoding: chunked", body=b"5\r\nmodel\r\n0\r\n\r\n"),
+        _post(base, "models/x/answer", b'{"paths":["m"]}'),
     ]
     special = [b"\r\n", b"\n", b"\x00", b"%", b":", b" ", b"\xff", b"/", b"..", b"[", b"\r", b"0"]
     changes: list[Callable[[bytearray, int], None]] = [
@@ -528,7 +410,7 @@ def _mutated(base: str, randomness: random.Random) -> Iterator[Attack]:
         sent = bytearray(randomness.choice(valid))
         for _ in range(randomness.randrange(1, 4)):
             randomness.choice(changes)(sent, randomness.randrange(len(sent)))
-        statuses = _expect(0, 200, 303, 400, 403, 404, 405, 411, 501)
+        statuses = _expect(0, 200, 303, 400, 403, 404, 405, 411, 413, 501)
         yield Attack(kind="mutated", steps=(bytes(sent), _SHUT), statuses=statuses)
 
 
@@ -588,7 +470,7 @@ def problems(attack: Attack, outcome: Outcome) -> list[str]:
     """Returns what is wrong with the outcome of an attack; nothing if the server withstood it."""
     found = [] if outcome.has_ended else [f"not answered after {outcome.took_s:.1f} s"]
     received = outcome.received
-    leaks = (SECRET, b"Traceback", b'File "', b"root:x:")
+    leaks = (b"Traceback", b'File "', b"root:x:")
     found += [f"shows {leak!r}" for leak in leaks if leak in received]
     status, rest = 0, received.removeprefix(_CONTINUE)
     if head := _HEAD.match(rest):

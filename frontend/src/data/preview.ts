@@ -1,3 +1,4 @@
+import type { PredictionRequest } from "../opening/answers";
 import type { FeatureSummary, Preview } from "./schema";
 
 /** The value of an input: a file, or what a person typed. */
@@ -54,24 +55,24 @@ export function takesSound(inputs: readonly FeatureSummary[]): boolean {
   );
 }
 
-/** The query and the body of a request: the files follow each other in the body. */
+/** What is asked for: the inputs, and their files one after the other. */
 export function previewRequest(
   given: ReadonlyMap<string, Given>,
   inputs: readonly FeatureSummary[],
   resize: string,
   rate: string,
-): { query: string; body: Blob } {
-  const blobs: Blob[] = [];
-  const parts = [];
+): PredictionRequest {
+  const request: PredictionRequest = { inputs: [], files: [], resize, rate: Number(rate) };
+  const files: Blob[] = [];
   for (const input of inputs) {
     const one = given.get(input.name);
     if (!one) continue;
     const blob = "file" in one ? one.file : new Blob([one.text]);
     const name = "file" in one ? one.file.name : inputKind(input) === "dictionary" ? "typed.json" : "typed.txt";
-    blobs.push(blob);
-    parts.push({ input: input.name, name, size: blob.size, typed: !("file" in one) });
+    files.push(blob);
+    request.inputs.push({ input: input.name, name, size: blob.size, typed: !("file" in one) });
   }
-  return { query: new URLSearchParams({ parts: JSON.stringify(parts), resize, rate }).toString(), body: new Blob(blobs) };
+  return { ...request, files };
 }
 
 /** The median of the predictions that were timed; null without any. */

@@ -160,10 +160,6 @@ const isTime = (column: ResultColumn): boolean => /^(seconds|milliseconds)$/.tes
 /** The columns of times. */
 export const timesOf = (table: ResultTable): ResultColumn[] => table.columns.filter((column) => isTime(column) && !isBound(table, column));
 
-/** The columns of numbers, without the ends of intervals. */
-export const figuresOf = (table: ResultTable): ResultColumn[] =>
-  table.columns.filter((column) => isNumeric(column) && !isBound(table, column));
-
 /** The name of a column where its origin is not beside it: `estimated latency`. */
 export const labelOf = (column: ResultColumn): string => (headingOf(column) === "latency" ? `${column.origin} latency` : headingOf(column));
 
@@ -179,10 +175,10 @@ export function mainTime(table: ResultTable): ResultColumn | undefined {
   return (named.length ? named : times).sort((a, b) => known(b) - known(a))[0];
 }
 
-/** The order at first: by time, but while a sweep runs that of making, in which rows keep their places. */
-export function firstSort(table: ResultTable & { live?: string }): Sort {
+/** The order at first: by time. */
+export function firstSort(table: ResultTable): Sort {
   const time = mainTime(table);
-  return time && !table.live ? { name: time.name, descending: false } : null;
+  return time ? { name: time.name, descending: false } : null;
 }
 
 /** What a row is called: the columns that tell results apart, those that all rows share left out. */

@@ -23,8 +23,6 @@ export type GenerationPhase = "decode" | "prefill";
 
 export type Hypothesis = "doubt" | "moved" | "without" | "without all";
 
-export type JobStatus = "cancelled" | "done" | "failed" | "running" | "waiting";
-
 export type Lane = "activity" | "compute" | "data";
 
 export type Origin = "declared" | "estimated" | "measured" | "planned";
@@ -187,14 +185,6 @@ export interface Conditions {
   thermal_state: string;
 }
 
-/** A name by which a device can be requested. */
-export interface DeviceName {
-  /** The id of a chip or the name of a product: `m1`, `iPhone 15 Pro`. */
-  name: string;
-  /** Apple's name of the chip. */
-  chip: string;
-}
-
 /** The differences between the base and one other subject. */
 export interface Difference {
   /** Index of the base among the subjects. */
@@ -287,41 +277,6 @@ export interface Energy {
   /** Levels of thermal pressure that were reported, in order of occurrence. */
   thermal: string[];
   origin: Origin;
-}
-
-/** A file of the folder. For several profiles, it describes the first one whose model could be read. */
-export interface Entry {
-  /** Its name without the suffix, which is used in addresses. */
-  id: string;
-  /** When the profile was made, UTC, ISO 8601; empty if it was not recorded. */
-  made_at: string;
-  /** Number of profiles in the file; 0 if it cannot be read. */
-  profiles: number;
-  /** The file name of the model. */
-  model: string;
-  /** Apple's name of the model type. */
-  kind: string;
-  /**
-   * The source of `predict_s`: the label of the first measurement, or else the device, system and setting of the first estimate or plan.
-   */
-  label: string;
-  /**
-   * The time of a prediction: the measured median with the 10th and 90th percentile, or the estimate with its interval; null if the profile
-   * has neither of them.
-   */
-  predict_s: Figure | null;
-  /** Number of timed predictions. */
-  iterations: number;
-  /** Measured median time of a load; null if it was not measured. */
-  load_s: number | null;
-  /** Number of operations of the model. */
-  operations: number;
-  /** Why the file cannot be shown; empty if it can. */
-  problem: string;
-  /** What limits the time, in a few words each: `partial`, `model0 not run`. */
-  remarks: string[];
-  /** What a person noted about it. */
-  tags: string[];
 }
 
 /** Blocks of a model that do the same work one after the other, as the layers of a transformer. */
@@ -595,30 +550,6 @@ export interface InsertedOp {
   before: number;
   /** Names of its results. */
   output_names: string[];
-}
-
-/** The profiling of a model, the addition of devices to its profile, or the import of a file. */
-export interface Job {
-  /** A unique number. */
-  id: number;
-  /** The name of the uploaded file. */
-  model: string;
-  /** Its state. */
-  status: JobStatus;
-  /** The phase that is being repeated: `compile`, `load`, `predict`, … */
-  phase: string;
-  /** Number of completed repetitions of that phase. */
-  done: number;
-  /** Total number of repetitions. */
-  total: number;
-  /** The id of the saved profile; empty if there is none. */
-  profile: string;
-  /** The error message; empty if it did not fail. */
-  error: string;
-  /** Advice on the error. */
-  hint: string;
-  /** The requested options, see `worker.main`; `of` is the id of a profile that is extended. */
-  request: Record<string, unknown>;
 }
 
 /** Operations that a device is assumed to run as one. */
@@ -1050,24 +981,10 @@ export interface OwnCalibration {
   factors: Partial<Record<ComputeUnit, number>>;
 }
 
-/** The content of the page. */
+/** The content of the page before a model is opened. */
 export interface PageState {
-  /** The folder of the profiles. */
-  folder: string;
-  /** The largest file that can be uploaded. */
+  /** The largest model that can be sent. */
   max_upload_bytes: number;
-  /** What the names of files that can be uploaded end with. */
-  suffixes: string[];
-  /** The saved profiles, newest first. */
-  profiles: Entry[];
-  /** The waiting, running and completed jobs, newest first. */
-  jobs: Job[];
-  /** The ids of profiles whose models are here, so that devices can be added. */
-  extensible: string[];
-  /** Names of chips and devices that can be planned and estimated for, with what they are. */
-  devices: DeviceName[];
-  /** The folders with results of sweeps, those that changed last first. */
-  sweeps: SweepFolder[];
 }
 
 /** A benchmarked phase and its samples. */
@@ -1634,20 +1551,6 @@ export interface Subject {
   facts: Record<string, string>;
 }
 
-/** A folder with results of sweeps. */
-export interface SweepFolder {
-  /** Its name, which is used in addresses; a number is added to equal names. */
-  id: string;
-  /** Its path. */
-  folder: string;
-  /** Number of rows in its files; results that were made or labelled again have several. */
-  rows: number;
-  /** When a file changed last, UTC, ISO 8601. */
-  changed_at: string;
-  /** Whether a sweep writes it now. */
-  is_running: boolean;
-}
-
 /** Durations of a phase around the calls of a library in Python. */
 export interface TimesThroughPython {
   /** Seconds, in the order of measurement. */
@@ -2180,11 +2083,10 @@ export interface VariantsForm extends VariantReport {
 
 export interface ResultsForm extends ResultTable {
   schema: "coremlscope.results/1";
-  live?: string;
 }
 
 export interface ServerForm extends PageState {
-  schema: "coremlscope.server/2";
+  schema: "coremlscope.server/3";
 }
 
 /** Display names of Apple's model types. */

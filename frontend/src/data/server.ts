@@ -1,81 +1,123 @@
-import type { Entry, Job, Origin, ServerForm } from "./schema";
+import { bytes } from "../format";
+import { type Answer, type Answerer, type PredictionRequest, type Question, type Refusal, type Say, Stopped } from "../opening/answers";
+import type { Preview } from "./schema";
 
-/** What a server says when it refuses. */
-interface Refusal {
-  error: string;
-  hint: string;
+/** A line of what the server says on a work. */
+type Line = { progress: string; done: number; total: number } | { answer: unknown } | Refusal;
+
+/** The phases of a profile in words; others have words of their own. */
+const PHASES: Record<string, string> = {
+  compile: "Compiling",
+  load: "Loading",
+  "warm-up": "Warming up",
+  predict: "Predicting",
+  operations: "Profiling operations",
+};
+const LOST = { error: "The server does not respond", hint: "it may have been stopped" };
+
+/** A local server, to which models are sent once. */
+export class Server implements Answerer {
+  private readonly ids = new Map<number, Promise<string | Refusal>>();
+  private current = new AbortController();
+
+  constructor(
+    private readonly mostBytes: number,
+    private readonly say: Say,
+  ) {}
+
+  ask = (question: Question): Promise<Answer> => this.work(question, "answer");
+
+  profile = (question: Question): Promise<Answer> => this.work(question, "profile");
+
+  predict = async (question: Question, request: PredictionRequest): Promise<Preview> => {
+    const { files, inputs, resize, rate } = request;
+    const head = { path: question.paths[0], inputs, resize, rate_Hz: rate };
+    const answer = await this.post<Preview>(question, "prediction", head, files, () => {}, new AbortController().signal);
+    if ("error" in answer) throw new Error(`${answer.error}${answer.hint && `: ${answer.hint}`}`);
+    return answer;
+  };
+
+  stop(): void {
+    this.current.abort();
+    this.current = new AbortController();
+  }
+
+  private work(question: Question, what: string): Promise<Answer> {
+    return this.post<Answer>(question, what, { paths: question.paths }, [], this.say, this.current.signal);
+  }
+
+  private async post<Kind>(
+    question: Question,
+    what: string,
+    head: object,
+    files: readonly Blob[],
+    say: Say,
+    signal: AbortSignal,
+  ): Promise<Kind | Refusal> {
+    const id = await this.send(question, say, signal);
+    if (typeof id !== "string") return id;
+    const response = await request(`models/${id}/${what}`, head, files, signal);
+    if (!(response instanceof Response)) return response;
+    for await (const line of linesOf(response, signal)) {
+      if (!("progress" in line)) return "answer" in line ? (line.answer as Kind) : line;
+      say(PHASES[line.progress] ?? line.progress, line.total ? line.done / line.total : undefined);
+    }
+    return LOST;
+  }
+
+  /** The id of what was opened, which is sent the first time. */
+  private send(question: Question, say: Say, signal: AbortSignal): Promise<string | Refusal> {
+    const { id, files } = question.dropped;
+    const size = files.reduce((sum, { file }) => sum + file.size, 0);
+    if (size > this.mostBytes)
+      return Promise.resolve({
+        error: `This has ${bytes(size)}; the limit is ${bytes(this.mostBytes)}`,
+        hint: "start the server with a larger --max-upload",
+      });
+    const sent =
+      this.ids.get(id) ??
+      (async () => {
+        say("Sending the model");
+        const head = files.map(({ path, file }) => ({ path, size: file.size }));
+        const blobs = files.map(({ file }) => file);
+        const response = await request("models", head, blobs, signal);
+        return response instanceof Response ? ((await response.json()) as { id: string }).id : response;
+      })();
+    this.ids.set(id, sent);
+    sent.then(
+      (found) => typeof found === "string" || this.ids.delete(id),
+      () => this.ids.delete(id),
+    );
+    return sent;
+  }
 }
 
-/** Why there is no answer, for a person. */
-export class Refused extends Error {}
-
-/** The answer to a question of the page: by default the state of the server. */
-export async function ask<Answer extends object = ServerForm>(address: string, method: string, body?: BodyInit): Promise<Answer> {
-  let answer: Answer | Refusal;
+/** Sends what is asked on the first line, and files after it; what refuses it is returned. */
+async function request(address: string, head: object, files: readonly Blob[], signal: AbortSignal): Promise<Response | Refusal> {
   try {
-    answer = (await (await fetch(address, { method, ...(body !== undefined && { body }) })).json()) as Answer | Refusal;
+    const body = new Blob([`${JSON.stringify(head)}\n`, ...files]);
+    const response = await fetch(address, { method: "POST", body, signal });
+    return response.ok ? response : ((await response.json()) as Refusal);
   } catch {
-    throw new Refused("The server does not respond. It may have been stopped.");
+    if (signal.aborted) throw new Stopped("it was stopped");
+    return LOST;
   }
-  if ("error" in answer) throw new Refused([answer.error, answer.hint].filter(Boolean).join(": "));
-  return answer;
 }
 
-/** Profiles of one model with times of one kind, the oldest first. */
-export interface History {
-  key: string;
-  model: string;
-  /** What the times are times of. */
-  label: string;
-  /** Null where the profiles hold no time of a prediction. */
-  origin: Origin | null;
-  entries: Entry[];
-}
-
-/**
- * Groups profiles by model and by what their times are times of; the history with the newest profile is first.
- *
- * @param entries The newest first.
- */
-export function histories(entries: readonly Entry[]): History[] {
-  const found = new Map<string, History>();
-  for (const entry of entries) {
-    if (entry.problem) continue;
-    const origin = entry.predict_s?.origin ?? null;
-    const key = [entry.model, entry.label, origin].join("\n");
-    const history = found.get(key) ?? { key, model: entry.model, label: entry.label, origin, entries: [] };
-    history.entries.unshift(entry);
-    found.set(key, history);
+/** The lines of a response, as they come; empty ones are signs of life. */
+export async function* linesOf(response: Response, signal: AbortSignal): AsyncGenerator<Line> {
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+  let pending = "";
+  try {
+    for (;;) {
+      const { done, value } = (await reader?.read()) ?? { done: true, value: undefined };
+      const lines = (pending + (value ?? "")).split("\n");
+      pending = lines.pop() ?? "";
+      for (const line of lines) if (line) yield JSON.parse(line) as Line;
+      if (done) return;
+    }
+  } catch (error) {
+    if (signal.aborted) throw new Stopped("it was stopped");
+    throw error;
   }
-  return [...found.values()];
-}
-
-/** The entries that have every word of a search in their names, labels, tags or dates. */
-export function search(entries: readonly Entry[], text: string): Entry[] {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  return entries.filter((entry) => {
-    const said = [entry.id, entry.model, entry.label, entry.kind, entry.made_at, ...entry.tags].join("\n").toLowerCase();
-    return words.every((word) => said.includes(word));
-  });
-}
-
-/** All tags with the number of entries that have them, the most frequent first. */
-export function countTags(entries: readonly Entry[]): [string, number][] {
-  const found = new Map<string, number>();
-  for (const tag of entries.flatMap((entry) => entry.tags)) found.set(tag, (found.get(tag) ?? 0) + 1);
-  return [...found].sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0]));
-}
-
-/** The address of the comparison of some entries; the oldest one is the base. */
-export function comparison(entries: readonly Entry[], chosen: ReadonlySet<string>): string {
-  const ids = entries.filter((entry) => chosen.has(entry.id)).map((entry) => entry.id);
-  return `compare?${ids
-    .reverse()
-    .map((id) => `id=${encodeURIComponent(id)}`)
-    .join("&")}`;
-}
-
-/** How far a job is within its phase, as a share from 0 to 1; undefined if that is not known. */
-export function progress(job: Job): number | undefined {
-  return job.total > 0 ? Math.min(1, job.done / job.total) : undefined;
 }

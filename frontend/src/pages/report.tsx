@@ -1,5 +1,5 @@
 import type { ComponentChild, ComponentChildren } from "preact";
-import { useErrorBoundary, useState } from "preact/hooks";
+import { useContext, useErrorBoundary, useState } from "preact/hooks";
 import { covers } from "../data/profile";
 import type { ModelForm, ProfileForm } from "../data/schema";
 import { type Report, ReportProvider, useReport } from "../report";
@@ -20,6 +20,7 @@ import { NextSteps } from "../views/next-steps";
 import { OtherDevice } from "../views/other-device";
 import { Phases } from "../views/phases";
 import { InputPreview } from "../views/preview";
+import { Predicting } from "../views/preview/predicting";
 import { ReportBar } from "../views/report-bar";
 import { Roofline } from "../views/roofline";
 import { Settings } from "../views/settings";
@@ -120,26 +121,25 @@ export function ReportPage(props: {
   back?: ComponentChildren;
   /** The chips that devices can be chosen from. */
   chips?: readonly [id: string, name: string][] | undefined;
-  /** Whether the server that the page comes from adds devices. */
-  isExtensible?: boolean | undefined;
 }) {
   return (
     <ReportProvider result={props.result}>
-      <Views back={props.back} chips={props.chips ?? []} isExtensible={props.isExtensible ?? false} />
+      <Views back={props.back} chips={props.chips ?? []} />
     </ReportProvider>
   );
 }
 
-function Views(props: { back: ComponentChildren; chips: readonly [string, string][]; isExtensible: boolean }) {
+function Views(props: { back: ComponentChildren; chips: readonly [string, string][] }) {
   const report = useReport();
-  // A prediction needs the server and the model.
-  const views = [...VIEWS.filter((view) => view.applies(report)), ...(props.isExtensible ? [PREVIEW] : [])];
+  // A prediction needs what runs the model.
+  const runs = useContext(Predicting) !== null;
+  const views = [...VIEWS.filter((view) => view.applies(report)), ...(runs ? [PREVIEW] : [])];
   const [wanted, want] = useState<string | null>(null);
   return (
     <>
       <ReportBar views={views} back={props.back} chips={props.chips} onWant={want} />
       <main>
-        {wanted && <OtherDevice chip={wanted} isExtensible={props.isExtensible} onClose={() => want(null)} />}
+        {wanted && <OtherDevice chip={wanted} onClose={() => want(null)} />}
         <Header />
         <NextSteps chips={props.chips} />
         {views.map((view) => (

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { choices, costsOf, EVERYTHING, matching, sameTexts, textNames, timesOf, type Wanted } from "../data/results";
 import type { ResultsForm } from "../data/schema";
 import { plural } from "../format";
@@ -9,17 +9,8 @@ import { Pareto } from "../views/results/pareto";
 
 /** The page of results of sweeps: the rows of a query, in all views those that the filter leaves. */
 export function ResultsPage(props: { result: ResultsForm }) {
-  const [result, setResult] = useState(props.result);
-  const [isLost, setLost] = useState(false);
+  const { result } = props;
   const [wanted, setWanted] = useState(EVERYTHING);
-  useEffect(() => {
-    if (!props.result.live) return undefined;
-    const events = new EventSource(props.result.live);
-    events.addEventListener("results", (event) => setResult(JSON.parse(event.data) as ResultsForm));
-    events.onopen = () => setLost(false);
-    events.onerror = () => setLost(true);
-    return () => events.close();
-  }, [props.result]);
   const rows = useMemo(() => matching(result, wanted), [result, wanted]);
   const same = useMemo(() => sameTexts(result), [result]);
   const canCompare = timesOf(result).length > 0 && costsOf(result).length > 0;
@@ -29,15 +20,10 @@ export function ResultsPage(props: { result: ResultsForm }) {
   ].filter((part) => part.isShown);
   return (
     <>
-      <TopBar brand="Sweep" parts={parts} back={result.live && <a href="..">All profiles</a>} />
+      <TopBar brand="Sweep" parts={parts} />
       <main>
-        {isLost && (
-          <p class="banner" role="alert">
-            The server does not respond; the page shows what it got last.
-          </p>
-        )}
         <header class="report-head" id="top">
-          <h1 aria-live="polite">{plural(result.rows, "result")}</h1>
+          <h1>{plural(result.rows, "result")}</h1>
           {same.length > 0 && (
             <p class="lead">In all of them: {same.map(([column, text]) => `${column.name.replaceAll("_", " ")} ${text}`).join(" · ")}</p>
           )}

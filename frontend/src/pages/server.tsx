@@ -1,62 +1,16 @@
-import { useEffect, useState } from "preact/hooks";
-import type { Job, ServerForm } from "../data/schema";
-import { TopBar } from "../ui/topbar";
-import { Histories } from "../views/server/histories";
-import { Jobs } from "../views/server/jobs";
-import { Sweeps } from "../views/server/sweeps";
-import { Upload } from "../views/server/upload";
+import type { ServerForm } from "../data/schema";
+import { Server } from "../data/server";
+import { Opening } from "../opening";
 
-/** Milliseconds until the page asks for changes again after the server refused. */
-const RETRY_MS = 5000;
-
-/** The page of `coremlscope serve`: upload, jobs and saved profiles. */
+/** The page of `coremlscope serve`, which opens models with the Python of its machine. */
 export function ServerPage(props: { result: ServerForm }) {
-  const [state, setState] = useState(props.result);
-  const [isLost, setLost] = useState(false);
-  useEffect(() => {
-    let timer = 0;
-    let events: EventSource;
-    const connect = () => {
-      events = new EventSource("events");
-      events.addEventListener("state", (event) => setState(JSON.parse(event.data) as ServerForm));
-      events.addEventListener("jobs", (event) => {
-        const jobs = JSON.parse(event.data) as Job[];
-        setState((before) => ({ ...before, jobs }));
-      });
-      events.onopen = () => setLost(false);
-      events.onerror = () => {
-        setLost(true);
-        if (events.readyState === EventSource.CLOSED) timer = window.setTimeout(connect, RETRY_MS);
-      };
-    };
-    connect();
-    return () => {
-      clearTimeout(timer);
-      events.close();
-    };
-  }, []);
   return (
-    <>
-      <TopBar
-        brand="coremlscope"
-        parts={[
-          { id: "upload", title: "Add a model" },
-          { id: "profiles", title: "Profiles" },
-          ...(state.sweeps.length > 0 ? [{ id: "sweeps", title: "Sweeps" }] : []),
-        ]}
-      />
-      <main>
-        <h1 class="hidden">Profiles of models</h1>
-        {isLost && (
-          <p class="banner" role="alert">
-            The server does not respond. It may have been stopped, and the page may be out of date.
-          </p>
-        )}
-        <Upload limit={state.max_upload_bytes} suffixes={state.suffixes} devices={state.devices} onState={setState} />
-        <Jobs jobs={state.jobs} onState={setState} />
-        <Histories entries={state.profiles} extensible={state.extensible} folder={state.folder} onState={setState} />
-        <Sweeps sweeps={state.sweeps} />
-      </main>
-    </>
+    <Opening
+      answerer={(say) => new Server(props.result.max_upload_bytes, say)}
+      text={{
+        lead: "It is all worked out on the machine that runs this page: the model is sent nowhere else, and is removed when the server stops.",
+        foot: "Plans follow rules that each name their source, and estimates have an interval. A model that is open can be run here, with the time of each operation, and be given inputs.",
+      }}
+    />
   );
 }

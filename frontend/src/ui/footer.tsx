@@ -9,11 +9,7 @@ export function Footer(props: { payload: Payload }) {
   const download = () => saveFile("report.json", new Blob([text()], { type: "application/json" }));
   return (
     <footer>
-      <span>
-        {result.schema === "coremlscope.server/2"
-          ? `Served by coremlscope ${version}.`
-          : `Written by coremlscope ${version}. This page holds all of its data and loads nothing.`}
-      </span>
+      <span>Written by coremlscope {version}. This page holds all of its data and loads nothing.</span>
       <span>
         <button type="button" class="quiet" onClick={download}>
           Save the data (JSON)

@@ -1,5 +1,9 @@
-import type { ComponentChildren } from "preact";
+import { type ComponentChildren, createContext } from "preact";
+import { useContext } from "preact/hooks";
 import { ThemeSwitch } from "../theme";
+
+/** What can be done with what is open, next to its name; null where the page is a file. */
+export const BarActions = createContext<ComponentChildren>(null);
 
 /** The bar that stays in view: what the page is, links to its parts, its menus, and the choice of the theme. */
 export function TopBar(props: {
@@ -15,12 +19,14 @@ export function TopBar(props: {
   children?: ComponentChildren;
 }) {
   const { parts = [] } = props;
+  const actions = useContext(BarActions);
   return (
     <header class="topbar">
       {props.back}
       <a class="brand" href={props.home ?? "#top"} title={props.title}>
         {props.brand}
       </a>
+      {actions}
       {parts.length > 0 && (
         <nav aria-label="Parts of the page">
           {parts.map((part) => (

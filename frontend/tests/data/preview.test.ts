@@ -46,7 +46,7 @@ describe("takesSound", () => {
 describe("previewRequest", () => {
   it("puts the files into the body in the order of the inputs", async () => {
     const file = new File(["12345"], "a.wav");
-    const { query, body } = previewRequest(
+    const { inputs, files, resize, rate } = previewRequest(
       new Map([
         ["text", { text: "hé" }],
         ["audio", { file }],
@@ -55,13 +55,12 @@ describe("previewRequest", () => {
       "scale-fit",
       "8000",
     );
-    const asked = new URLSearchParams(query);
-    expect(JSON.parse(asked.get("parts") ?? "")).toEqual([
+    expect(inputs).toEqual([
       { input: "audio", name: "a.wav", size: 5, typed: false },
       { input: "text", name: "typed.txt", size: 3, typed: true },
     ]);
-    expect([asked.get("resize"), asked.get("rate")]).toEqual(["scale-fit", "8000"]);
-    expect(await body.text()).toBe("12345hé");
+    expect([resize, rate]).toEqual(["scale-fit", 8000]);
+    expect(await new Blob([...files]).text()).toBe("12345hé");
   });
 });
 

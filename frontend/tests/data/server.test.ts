@@ -1,95 +1,52 @@
-import { describe, expect, it } from "vitest";
-import type { Entry, Figure, Origin } from "../../src/data/schema";
-import { comparison, countTags, histories, progress, search } from "../../src/data/server";
+import { describe, expect, it, vi } from "vitest";
+import { Server } from "../../src/data/server";
+import { droppedOf } from "../../src/opening/dropped";
 
-const time = (value: number, origin: Origin = "measured"): Figure => ({ value, low: value, high: value, origin });
+const QUESTION = { dropped: droppedOf([{ path: "m.mlmodel", file: new Blob(["abc"]) }]), paths: ["m.mlmodel"] };
 
-const entry = (id: string, changes: Partial<Entry> = {}): Entry => ({
-  id,
-  made_at: "",
-  profiles: 1,
-  model: "model",
-  kind: "mlProgram",
-  label: "host",
-  predict_s: time(1),
-  iterations: 1,
-  load_s: 1,
-  operations: 1,
-  problem: "",
-  remarks: [],
-  tags: [],
-  ...changes,
-});
-
-const ids = (entries: readonly Entry[]) => histories(entries).map((history) => history.entries.map((one) => one.id));
-
-describe("histories", () => {
-  it("is empty without profiles", () => expect(histories([])).toEqual([]));
-
-  it("orders the profiles of one model on one host from old to new", () => {
-    expect(ids([entry("c"), entry("b"), entry("a")])).toEqual([["a", "b", "c"]]);
+/** A server that answers requests in turn, and the requests that it got. */
+function server(...answers: [status: number, text: string][]) {
+  const requests: [address: string, body: string][] = [];
+  vi.stubGlobal("fetch", async (address: string, { body }: { body: Blob }) => {
+    requests.push([address, await body.text()]);
+    const [status, text] = answers.shift() ?? [500, ""];
+    return new Response(text, { status });
   });
+  const said: unknown[] = [];
+  return { requests, said, server: new Server(1000, (...words) => said.push(words)) };
+}
 
-  it("keeps models and labels apart, the newest history first", () => {
-    const found = histories([entry("d"), entry("c", { model: "other" }), entry("b", { label: "other" }), entry("a")]);
-    expect(found.map(({ model, label }) => [model, label])).toEqual([
-      ["model", "host"],
-      ["other", "host"],
-      ["model", "other"],
+const lines = (...values: unknown[]) => `${values.map((one) => JSON.stringify(one)).join("\n\n")}\n`;
+
+describe("the server", () => {
+  it("gets a model once, and tells how far its work is", async () => {
+    const answer = { title: "m", payload: {}, more: false };
+    const step = { progress: "predict", done: 1, total: 4 };
+    const { requests, said, server: asked } = server([201, '{"id":"a"}'], [200, lines({ answer })], [200, lines(step, { answer })]);
+    expect(await asked.ask(QUESTION)).toEqual(answer);
+    expect(await asked.profile(QUESTION)).toEqual(answer);
+    expect(requests).toEqual([
+      ["models", '[{"path":"m.mlmodel","size":3}]\nabc'],
+      ["models/a/answer", '{"paths":["m.mlmodel"]}\n'],
+      ["models/a/profile", '{"paths":["m.mlmodel"]}\n'],
     ]);
-    expect(found[0]?.entries.map((one) => one.id)).toEqual(["a", "d"]);
+    expect(said).toEqual([["Sending the model"], ["Predicting", 0.25]]);
   });
 
-  it("never joins times of different origins, and keeps profiles without a time", () => {
-    const found = histories([entry("c", { predict_s: null }), entry("b", { predict_s: time(1, "estimated") }), entry("a")]);
-    expect(found.map(({ origin }) => origin)).toEqual([null, "estimated", "measured"]);
+  it("says why there is no answer", async () => {
+    const refusal = { error: "the disk is too full", hint: "free some space" };
+    expect(await server([507, JSON.stringify(refusal)]).server.ask(QUESTION)).toEqual(refusal);
+    expect(await server([201, '{"id":"a"}'], [200, lines(refusal)]).server.ask(QUESTION)).toEqual(refusal);
+    expect(await server([201, '{"id":"a"}'], [200, "\n"]).server.ask(QUESTION)).toHaveProperty("error");
+    const large = { ...QUESTION, dropped: droppedOf([{ path: "m", file: new Blob(["a".repeat(1001)]) }]) };
+    expect(await server().server.ask(large)).toHaveProperty("error");
   });
 
-  it("leaves out files that cannot be shown", () => {
-    expect(ids([entry("b", { problem: "is not valid JSON" }), entry("a")])).toEqual([["a"]]);
+  it("sends inputs after what is asked of them", async () => {
+    const { requests, server: asked } = server([201, '{"id":"a"}'], [200, lines({ answer: { outputs: [] } })]);
+    const inputs = [{ input: "x", name: "a.png", size: 2, typed: false }];
+    await asked.predict(QUESTION, { inputs, files: [new Blob(["xy"])], resize: "scale-fit", rate: 16000 });
+    expect(requests[1]?.[0]).toBe("models/a/prediction");
+    expect(requests[1]?.[1]).toBe(`${JSON.stringify({ path: "m.mlmodel", inputs, resize: "scale-fit", rate_Hz: 16000 })}\nxy`);
   });
-
-  it("does not reorder the list that it is given", () => {
-    const entries = [entry("b"), entry("a")];
-    histories(entries);
-    expect(entries.map((one) => one.id)).toEqual(["b", "a"]);
-  });
-});
-
-describe("search", () => {
-  const all = [entry("a", { model: "MobileNet", tags: ["slow"] }), entry("b", { label: "Apple M1", made_at: "2026-01-31T12:00:00Z" })];
-  const found = (text: string) => search(all, text).map((one) => one.id);
-
-  it("finds words in names, labels, tags and dates, in any case", () => {
-    expect(found("mobile")).toEqual(["a"]);
-    expect(found("SLOW")).toEqual(["a"]);
-    expect(found("apple 2026-01")).toEqual(["b"]);
-  });
-
-  it("needs every word", () => expect(found("mobilenet apple")).toEqual([]));
-  it("shows everything without words", () => expect(found("  ")).toEqual(["a", "b"]));
-});
-
-describe("tags", () => {
-  it("are counted, the most frequent first", () => {
-    const all = [entry("a", { tags: ["x", "y"] }), entry("b", { tags: ["y"] }), entry("c")];
-    expect(countTags(all)).toEqual([
-      ["y", 2],
-      ["x", 1],
-    ]);
-  });
-});
-
-describe("comparison", () => {
-  it("has the oldest entry as its base, with names encoded", () => {
-    const newestFirst = [entry("new&1"), entry("middle"), entry("old/2")];
-    expect(comparison(newestFirst, new Set(["new&1", "old/2"]))).toBe("compare?id=old%2F2&id=new%261");
-  });
-});
-
-describe("progress", () => {
-  const job = (done: number, total: number) => ({ done, total }) as Parameters<typeof progress>[0];
-  it("is a share of the phase", () => expect(progress(job(3, 4))).toBe(0.75));
-  it("is unknown without a total", () => expect(progress(job(0, 0))).toBeUndefined());
-  it("is never more than all", () => expect(progress(job(5, 4))).toBe(1));
 });

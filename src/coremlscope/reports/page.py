@@ -58,16 +58,9 @@ _PAGE = """\
 """
 
 
-def render_html(
-    subject: Profile | ModelSummary | Comparison | Sequence[Profile], *, is_extensible: bool = False
-) -> str:
-    """A report as a page.
-
-    Args:
-        subject: What it shows.
-        is_extensible: Whether the server that it comes from adds devices to it on request.
-    """
-    return build_page(to_page_values(subject), page_title(subject), connects=is_extensible)
+def render_html(subject: Profile | ModelSummary | Comparison | Sequence[Profile]) -> str:
+    """A report as a page."""
+    return build_page(to_page_values(subject), page_title(subject))
 
 
 def page_title(subject: Profile | ModelSummary | Comparison | Sequence[Profile]) -> str:
@@ -142,7 +135,7 @@ def build_page(result: Mapping[str, Any], title: str, *, connects: bool = False)
         ]
     )
     payload = json.dumps(
-        page_payload(result, connects=connects),
+        page_payload(result),
         ensure_ascii=False,
         separators=(",", ":"),
         allow_nan=False,
@@ -156,13 +149,12 @@ def build_page(result: Mapping[str, Any], title: str, *, connects: bool = False)
     )
 
 
-def page_payload(result: Mapping[str, Any], *, connects: bool = False) -> dict[str, Any]:
+def page_payload(result: Mapping[str, Any]) -> dict[str, Any]:
     """The data of a page as plain values; see `build_page`."""
     return {
         "version": __version__,
         "result": displayed(without_folders(result)),
         "chips": [[chip.id, chip.name] for chip in all_chips().values()],
-        "connects": connects,
     }
 
 

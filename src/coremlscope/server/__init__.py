@@ -1,1 +1,1 @@
-"""The local web page over saved profiles, which also profiles uploaded models."""
+"""The local web page that opens models."""

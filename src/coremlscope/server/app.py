@@ -2,97 +2,102 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
-from urllib.parse import quote
+from typing import Annotated, Any
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from coremlscope import api
-from coremlscope.api.imported import SUFFIXES
-from coremlscope.base.errors import CoremlscopeError, OutputError, UsageError, known_error
-from coremlscope.base.escaping import path_text
-from coremlscope.base.processes.child import ChildLimits as JobLimits
-from coremlscope.base.writing import open_draft, write_draft
-from coremlscope.reports.json import displayed
-from coremlscope.reports.page import build_page, render_html
-from coremlscope.results.encoding import plain
+from coremlscope.base.errors import CoremlscopeError, OutputError, known_error
+from coremlscope.base.processes.child import ChildLimits
+from coremlscope.model.features.images import Resize
+from coremlscope.reports.page import build_page
+from coremlscope.server import work
+from coremlscope.server.bodies import Body
 from coremlscope.server.guard import Guard
-from coremlscope.server.jobs import NO_LIMITS, JobQueue
-from coremlscope.server.kept_models import KeptModels
 from coremlscope.server.limits import ServerLimits
-from coremlscope.server.previews import Previews, parse_request
-from coremlscope.server.responses import EventStream, Places, RefusedError, json_response, refusal
-from coremlscope.server.state import SCHEMA, PageState, device_names
-from coremlscope.server.store import ProfileStore, safe_name
-from coremlscope.server.sweeps import SweepFolders
-from coremlscope.server.uploads import Uploads
-from coremlscope.server.worker import MODEL_SUFFIXES
+from coremlscope.server.responses import Places, RefusedError, WorkStream, json_response, refusal
+from coremlscope.server.running import Turns
+from coremlscope.server.uploads import Uploads, check_inside
 
-#: Names of files that can be uploaded: models, and what is imported. Folders are sent as zip archives.
-_SUFFIXES = tuple(sorted({*MODEL_SUFFIXES, *SUFFIXES, ".txt"}))
-#: Seconds between looks at the jobs, and their number between looks at the folder and between signs of life.
-_TICK_S, _TICKS_BETWEEN_SCANS, _TICKS_BETWEEN_SIGNS = 0.2, 10, 75
+#: Name and version of the schema of `PageState`.
+SCHEMA = "coremlscope.server/3"
+#: Maximum size of the inputs of a prediction, and maximum number of models that are compared.
+_INPUT_BYTES = 64 << 20
 _MOST_COMPARED = 8
-#: Seconds between looks at the results of a sweep, and how much longer than the last answer took it waits.
-_RESULTS_S, _REST = 2.0, 4.0
-#: The name of a saved profile in the folder of a job.
-_SAVED = "saved-profile.json"
-#: Maximum size of a change of an entry.
-_CHANGE_BYTES = 16 << 10
 
 
-class _Change(msgspec.Struct, forbid_unknown_fields=True):
-    """A change of an entry; what is None stays."""
+class PageState(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of the page before a model is opened.
 
-    name: str | None = None
-    tags: list[str] | None = None
+    Attributes:
+        max_upload_bytes: The largest model that can be sent.
+    """
+
+    max_upload_bytes: int
+
+
+class SentFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of a model.
+
+    Attributes:
+        path: Its path, which begins with what was opened.
+        size: Its size in bytes.
+    """
+
+    path: str
+    size: int
+
+
+class ModelQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A question on what was opened.
+
+    Attributes:
+        paths: Models in it; several are compared.
+    """
+
+    paths: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=_MOST_COMPARED)]
+
+
+class PredictionQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A question on what a model makes of files.
+
+    Attributes:
+        path: The model.
+        inputs: The values of inputs.
+        resize: How pictures of another size are resized.
+        rate_Hz: The sample rate that the model takes sounds at.
+    """
+
+    path: str
+    inputs: Annotated[tuple[work.SentInput, ...], msgspec.Meta(max_length=64)]
+    resize: Resize
+    rate_Hz: Annotated[int, msgspec.Meta(ge=1000, le=192_000)]  # noqa: N815
 
 
 class App:
-    """Answers requests. Work that takes time runs in a limited number of threads.
+    """Answers requests.
 
     Args:
-        store: The profiles.
-        queue: The models to profile, and the files to import.
-        uploads: Uploaded files that are not yet profiled or imported.
+        uploads: The models that were sent.
         limits: Limits of requests.
-        models: Models to whose profiles devices can be added.
-        job_limits: When to give up a preview.
-        sweeps: The folders of results of sweeps; by default those in the folder of the profiles.
+        work_limits: When to give up a work.
     """
 
-    def __init__(
-        self,
-        store: ProfileStore,
-        queue: JobQueue,
-        uploads: Uploads,
-        limits: ServerLimits,
-        models: KeptModels,
-        job_limits: JobLimits = NO_LIMITS,
-        sweeps: SweepFolders | None = None,
-    ) -> None:
-        self.store, self.queue, self.uploads, self.limits = store, queue, uploads, limits
-        self.models, self.previews = models, Previews(models, uploads, job_limits)
-        self._previewing = Places(1, "another preview is being made", "try again in a moment")
-        self.sweeps = sweeps or SweepFolders(store.folder)
-        #: Whether the server stops, so that streams of events end.
+    def __init__(self, uploads: Uploads, limits: ServerLimits, work_limits: ChildLimits) -> None:
+        self._uploads, self._limits, self._turns = uploads, limits, Turns(work_limits)
+        #: Whether the server stops, so that work ends; the server sets it.
         self.is_stopping: Callable[[], bool] = lambda: False
-        self._files = 0
-        self._watchers = Places(limits.watchers, "too many pages are open", "close some of them")
+        self._works = Places(limits.works, "too many models are being opened", "wait until some are done")
         self._receiving = Places(
-            limits.uploads, "too many files are being uploaded", "wait until one is complete"
+            limits.uploads, "too many models are being sent", "wait until one is complete"
         )
 
     def guarded(self, token: str, hosts: frozenset[str] | None) -> ASGIApp:
@@ -100,18 +105,10 @@ class App:
         app = Starlette(
             routes=[
                 Route("/", self._home),
-                Route("/state", self._state),
-                Route("/events", self._events),
-                Route("/compare", self._compare),
-                Route("/profiles/{name}", self._profile),
-                Route("/profiles/{name}", self._delete, methods=["DELETE"]),
-                Route("/profiles/{name}", self._change, methods=["PATCH"]),
-                Route("/profiles/{name}/devices", self._add_devices, methods=["POST"]),
-                Route("/profiles/{name}/preview", self._preview, methods=["POST"]),
-                Route("/sweeps/{name}", self._sweep),
-                Route("/sweeps/{name}/events", self._sweep_events),
-                Route("/jobs", self._upload, methods=["POST"]),
-                Route("/jobs/{number}", self._cancel, methods=["DELETE"]),
+                Route("/models", self._open, methods=["POST"]),
+                Route("/models/{id}/answer", self._answer, methods=["POST"]),
+                Route("/models/{id}/profile", self._profile, methods=["POST"]),
+                Route("/models/{id}/prediction", self._predict, methods=["POST"]),
             ],
             exception_handlers={
                 ClientDisconnect: _refuse_incomplete,
@@ -122,237 +119,88 @@ class App:
             },
         )
         app.router.redirect_slashes = False
-        return Guard(app, token, hosts)
-
-    def state(self) -> dict[str, Any]:
-        """Returns the content of the page as plain JSON values, with the schema's name."""
-        state = PageState(
-            folder=path_text(self.store.folder),
-            max_upload_bytes=self.limits.upload_bytes,
-            suffixes=_SUFFIXES,
-            profiles=tuple(self.store.entries()),
-            jobs=tuple(self.queue.jobs()),
-            extensible=tuple(sorted(self.models.ids())),
-            devices=device_names(),
-            sweeps=tuple(self.sweeps.entries()),
-        )
-        return {"schema": SCHEMA, **plain(state)}
-
-    def _state(self, _: Request) -> Response:
-        return json_response(self.state())
+        return Guard(app, token, hosts, self._limits)
 
     def _home(self, _: Request) -> Response:
-        return HTMLResponse(build_page(self.state(), "Profiles", connects=True))
+        state = PageState(max_upload_bytes=self._limits.upload_bytes)
+        values = {"schema": SCHEMA, **msgspec.to_builtins(state)}
+        return HTMLResponse(build_page(values, "Open a model", connects=True))
 
-    def _profile(self, request: Request) -> Response:
-        name: str = request.path_params["name"]
-        if name.endswith(".json"):
-            return Response(self.store.content(name.removesuffix(".json")), media_type="application/json")
-        profiles = self.store.read(name)
-        subject = profiles[0] if len(profiles) == 1 else profiles
-        return HTMLResponse(render_html(subject, is_extensible=name in self.models.ids()))
+    async def _open(self, request: Request) -> Response:
+        """Receives the files of what is opened, and gives them an id."""
+        body = Body(request, self._limits.upload_bytes, "start the server with a larger --max-upload")
+        with self._receiving.take(), self._uploads.new_model(body.size) as folder:
+            files = await body.head(list[SentFile])
+            await body.write_files(folder, [(file.path, file.size) for file in files])
+        return json_response({"id": folder.name}, HTTPStatus.CREATED)
 
-    def _compare(self, request: Request) -> Response:
-        """Shows what differs between entries; the first one is the base."""
-        ids = request.query_params.getlist("id")
-        if not 2 <= len(ids) <= _MOST_COMPARED:
-            raise UsageError("choose the profiles to compare", f"from 2 to {_MOST_COMPARED}")
-        comparison = api.compare(*(profile for id_ in ids for profile in self.store.read(id_)))
-        return HTMLResponse(render_html(comparison))
+    async def _answer(self, request: Request) -> Response:
+        """Plans and estimates a model for the default devices, or compares several."""
+        paths = (await _question(request)).paths
+        return self._work(request, work.answer, {"paths": paths})
 
-    def _delete(self, request: Request) -> Response:
-        self.store.remove(request.path_params["name"])
-        self.models.remove(request.path_params["name"])
-        self.queue.follow(request.path_params["name"], "")
-        return json_response(self.state())
+    async def _profile(self, request: Request) -> Response:
+        """Runs a model here."""
+        return self._work(request, work.profile, {"path": (await _question(request)).paths[0]})
 
-    async def _change(self, request: Request) -> Response:
-        """Renames an entry, or replaces its tags."""
-        if _stated_size(request) > _CHANGE_BYTES:
-            raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the change is too large")
-        try:
-            change = msgspec.json.decode(await request.body(), type=_Change)
-        except (RecursionError, UnicodeDecodeError, msgspec.DecodeError) as error:
-            raise UsageError(f"the change is not valid: {error}") from None
-        name = request.path_params["name"]
-        if change.tags is not None:
-            await run_in_threadpool(self.store.tag, name, change.tags)
-        if change.name is not None:
-            renamed = await run_in_threadpool(self.store.rename, name, change.name)
-            self.models.rename(name, renamed)
-            self.queue.follow(name, renamed)
-        return json_response(await run_in_threadpool(self.state))
+    def _work(
+        self, request: Request, function: Callable[..., dict[str, Any]], arguments: Mapping[str, Any]
+    ) -> Response:
+        folder = str(self._uploads.model(request.path_params["id"]))
+        with contextlib.ExitStack() as held:
+            held.enter_context(self._works.take())
+            return self._stream(function, {"folder": folder, **arguments}, folder, held.pop_all())
 
-    def _add_devices(self, request: Request) -> Response:
-        """Queues plans and estimates for devices that a profile does not have."""
-        name = request.path_params["name"]
-        devices = list(dict.fromkeys(_device_names(request.query_params.get("devices", ""))))
-        if not devices:
-            raise UsageError("no device is named", "name chips or devices: m1, iPhone 15 Pro")
-        self.queue.check_place()
-        content = self.store.content(name)
-        with self.uploads.new_job() as folder:
-            model = self.models.link(name, folder)
-            if model is None:
-                raise UsageError(
-                    "the model of this profile is not on the server",
-                    "upload the model again, or use `coremlscope profile MODEL --device NAME`",
-                )
-            write_draft(folder / _SAVED, content)
-            self.queue.add(model, {"profile": _SAVED, "of": name, "devices": devices})
-        return json_response(self.state(), HTTPStatus.ACCEPTED)
+    async def _predict(self, request: Request) -> Response:
+        """Makes a prediction from the files of the request."""
+        folder = str(self._uploads.model(request.path_params["id"]))
+        body = Body(request, _INPUT_BYTES, "use smaller files, or `coremlscope predict`")
+        with contextlib.ExitStack() as held:
+            held.enter_context(self._works.take())
+            own = held.enter_context(self._uploads.new_folder())
+            asked = await body.head(PredictionQuestion)
+            named = [(one.file_name(place), one) for place, one in enumerate(asked.inputs)]
+            await body.write_files(own, [(name, one.size) for name, one in named])
+            arguments = {
+                "folder": folder,
+                "path": _inside((asked.path,))[0],
+                "inputs": [(one, own / name) for name, one in named],
+                "resize": asked.resize,
+                "rate_Hz": asked.rate_Hz,
+            }
+            return self._stream(work.predict, arguments, str(own), held.pop_all())
 
-    async def _preview(self, request: Request) -> Response:
-        """Makes a prediction from the files of the request; see `Previews`."""
-        query, size = request.query_params, _stated_size(request)
-        asked = parse_request(query.get("parts", ""), query.get("resize", ""), query.get("rate", ""), size)
-        with self._previewing.take():
-            body = await request.body()
-            found = await run_in_threadpool(self.previews.make, request.path_params["name"], asked, body)
-        return json_response(plain(found))
-
-    def _sweep(self, request: Request) -> Response:
-        """Shows the results of a sweep; the page then listens to changes."""
-        name: str = request.path_params["name"]
-        return HTMLResponse(build_page(self._sweep_values(name), f"Results of {name}", connects=True))
-
-    def _sweep_values(self, name: str) -> dict[str, Any]:
-        reports = {entry.model: f"../profiles/{quote(entry.id)}" for entry in reversed(self.store.entries())}
-        return {**self.sweeps.table(name, reports), "live": f"{quote(name)}/events"}
-
-    def _sweep_events(self, request: Request) -> Response:
-        return EventStream(self._sweep_changes(request.path_params["name"]), self._watchers)
-
-    async def _sweep_changes(self, name: str) -> AsyncGenerator[str, None]:
-        """Yields the results of a sweep whenever they change, and signs of life."""
-        before, pause_s = -1, _RESULTS_S
-        while not self.is_stopping():
-            revision = await run_in_threadpool(self.sweeps.revision, name)
-            if revision != before:
-                before, began = revision, time.monotonic()
-                with contextlib.suppress(CoremlscopeError):  # as when the last file was removed
-                    values = await run_in_threadpool(self._sweep_values, name)
-                    yield _event("results", await run_in_threadpool(displayed, values))
-                # Large tables take long here and in the page.
-                pause_s = max(_RESULTS_S, _REST * (time.monotonic() - began))
-            else:
-                yield ":\n\n"
-            await self._sleep(pause_s)
-
-    async def _sleep(self, seconds: float) -> None:
-        """Waits, or until the server stops."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end and not self.is_stopping():
-            await asyncio.sleep(_TICK_S)
-
-    def _events(self, _: Request) -> Response:
-        return EventStream(self._changes(), self._watchers)
-
-    async def _changes(self) -> AsyncGenerator[str, None]:
-        """Yields server-sent events: the jobs whenever one changes, the state whenever a file does."""
-        jobs, files, ticks = -1, self._files, 0
-        while not self.is_stopping():
-            if ticks % _TICKS_BETWEEN_SCANS == 0 or jobs != self.queue.revision:
-                self._files = await run_in_threadpool(self._revision)
-            if files != self._files or jobs < 0:
-                jobs, files = self.queue.revision, self._files
-                yield _event("state", await run_in_threadpool(self.state))
-            elif jobs != self.queue.revision:
-                jobs = self.queue.revision
-                yield _event("jobs", plain(self.queue.jobs()))
-            elif ticks % _TICKS_BETWEEN_SIGNS == 0:
-                yield ":\n\n"
-            ticks += 1
-            await asyncio.sleep(_TICK_S)
-
-    def _revision(self) -> int:
-        return hash((self.store.revision(), self.sweeps.revision()))
-
-    def _cancel(self, request: Request) -> Response:
-        number: str = request.path_params["number"]
-        if not number.isdecimal() or len(number) > 9:
-            raise HTTPException(HTTPStatus.NOT_FOUND)
-        self.queue.cancel(int(number))
-        return json_response(self.state())
-
-    async def _upload(self, request: Request) -> Response:
-        """Receives a file, and queues it."""
-        size = _stated_size(request)
-        if size > self.limits.upload_bytes:
-            raise RefusedError(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"the file has {size >> 20} MB, but the limit is {self.limits.upload_bytes >> 20} MB",
-                "start the server with a larger --max-upload, or use `coremlscope profile` or `import`",
-            )
-        options = await run_in_threadpool(_options, request.query_params)
-        name = safe_name(request.query_params.get("name", ""))
-        if not name.lower().endswith(_SUFFIXES):
-            raise UsageError(
-                f"{name!r} is not the name of a model or of a file that can be imported",
-                f"upload a .mlmodel, a .mlpackage or .mlperf as a zip, or one of {', '.join(SUFFIXES)}, .txt",
-            )
-        self.queue.check_place()
-        with self._receiving.take(), self.uploads.new_job(size) as folder:
-            with open_draft(folder / name) as file:
-                async for chunk in request.stream():
-                    await run_in_threadpool(file.write, chunk)
-            self.queue.add(folder / name, options)
-        return json_response(await run_in_threadpool(self.state), HTTPStatus.ACCEPTED)
+    def _stream(
+        self,
+        function: Callable[..., dict[str, Any]],
+        arguments: Mapping[str, Any],
+        place: str,
+        held: contextlib.ExitStack,
+    ) -> Response:
+        lines = self._turns.follow(function, arguments, place, lambda: self.is_stopping())
+        return WorkStream(lines, held)
 
 
-def _stated_size(request: Request) -> int:
-    """Returns the size of the body of a request, which is all that is received.
+async def _question(request: Request) -> ModelQuestion:
+    """Receives a question on models.
 
     Raises:
-        RefusedError: It is not stated.
+        UsageError: It is not one, or a path leads out of what was opened.
     """
-    stated = request.headers.get("content-length", "")
-    if not stated.isdecimal():
-        raise RefusedError(HTTPStatus.LENGTH_REQUIRED, "the length of the file is missing")
-    return int(stated[:20])
+    question = await Body(request, 0, "name fewer models").head(ModelQuestion)
+    _inside(question.paths)
+    return question
 
 
-def _options(query: Mapping[str, str]) -> dict[str, object]:
-    from coremlscope.devices import SETTINGS
-
-    iterations = query.get("iterations", "50")
-    if not iterations.isdecimal() or not 1 <= int(iterations[:9]) <= 100_000:
-        raise UsageError(f"invalid number of predictions {iterations[:20]!r}", "give one from 1 to 100000")
-    devices = list(dict.fromkeys(_device_names(query.get("devices", ""))))
-    setting = query.get("compute_units", "all")
-    if setting not in SETTINGS:
-        raise UsageError(f"invalid compute units {setting[:20]!r}", f"use one of {', '.join(SETTINGS)}")
-    return {
-        "iterations": int(iterations),
-        "devices": devices,
-        "compute_units": setting,
-        "random_weights": query.get("random_weights") == "1",
-        "os": query.get("os", "")[:80],
-    }
-
-
-def _device_names(text: str) -> Iterator[str]:
-    """Returns the devices of a list with commas, or of words that each are one.
+def _inside(paths: Sequence[str]) -> Sequence[str]:
+    """Returns paths of models in what was opened; after a number sign follows a model in a file.
 
     Raises:
-        UsageError: One is unknown.
+        UsageError: One leads out of it.
     """
-    from coremlscope.devices import find_device
-
-    for part in filter(None, map(str.strip, text.split(","))):
-        words = [part]
-        try:
-            find_device(part)
-        except UsageError:
-            words = part.split()
-        for word in words:
-            find_device(word)
-            yield word
-
-
-def _event(name: str, values: Any) -> str:
-    """Returns a server-sent event."""
-    return f"event: {name}\ndata: {msgspec.json.encode(values).decode()}\n\n"
+    for path in paths:
+        check_inside(path.partition("#")[0])
+    return paths
 
 
 def _refuse_error(_: Request, error: Exception) -> Response:
@@ -369,17 +217,15 @@ def _refuse_request(_: Request, error: Exception) -> Response:
 
 
 def _refuse_incomplete(_: Request, __: Exception) -> Response:
-    return refusal(HTTPStatus.BAD_REQUEST, "the upload is incomplete", "upload it again")
+    return refusal(HTTPStatus.BAD_REQUEST, "the model was not sent whole", "open it again")
 
 
 def _refuse_address(request: Request, error: Exception) -> Response:
     """Answers a request with an unknown address, or with another method than the address has."""
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        what = f"the method {request.method[:20]} is not supported here"
-    else:
-        what = "this address does not exist"
-    return refusal(error.status_code, what, headers=error.headers)
+        return refusal(error.status_code, f"the method {request.method[:20]} is not supported here")
+    return refusal(error.status_code, "this address does not exist")
 
 
 def _refuse_failure(_: Request, error: Exception) -> Response:

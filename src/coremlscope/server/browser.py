@@ -1,4 +1,4 @@
-"""Answers the page that runs this package in the browser itself, where it is told of files that were dropped.
+"""Answers the page that opens models: in the browser itself, or in a process of the local server.
 
 Nothing here starts a process or a thread, or imports an engine: see `frontend/playground/`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from coremlscope.describe.bundle import describe_bundle
 from coremlscope.describe.comparison.profiles import compare_profiles
 from coremlscope.describe.model import describe_model
 from coremlscope.devices import all_chips
+from coremlscope.devices.catalog import DEFAULT_DEVICES
 from coremlscope.formats.container import open_with_models
 from coremlscope.model.ir import Model
 from coremlscope.reports.json import displayed
@@ -30,8 +31,15 @@ from coremlscope.results.encoding import plain
 from coremlscope.results.model import BundleSummary
 from coremlscope.results.profile import Profile
 
+Chips = Literal["first", "every", "default"]
 #: The chips of the first answer; those of all others take several times as long.
 _FIRST = ("m4", "m1", "a18-pro", "a17-pro")
+_CHIPS: Mapping[Chips, Callable[[], Sequence[str]]] = {
+    "first": lambda: _FIRST,
+    # The first ones stay first, so that a page with all shows the same one as before.
+    "every": lambda: tuple(dict.fromkeys((*_FIRST, *all_chips()))),
+    "default": lambda: DEFAULT_DEVICES,
+}
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,12 +48,12 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         folder: The folder that holds what was dropped.
         paths: Models, apps, archives or saved profiles in it. Two or more are compared.
-        chips: Plans and estimates for a few common chips, or for every one.
+        chips: Plans and estimates for a few common chips, for every one, or for the default devices.
     """
 
     folder: str
     paths: tuple[str, ...]
-    chips: Literal["first", "every"] = "first"
+    chips: Chips = "first"
 
 
 class Answers:
@@ -63,21 +71,23 @@ class Answers:
         self._read: dict[str, Model] = {}
 
     def answer(self, question: str) -> str:
-        """Returns the answer to a question as JSON.
-
-        It has the content of a page (`title`, `payload`, and `more` if other chips can be asked for), or a
-        list of `models` of which one is to be chosen, or an `error` with a `hint`.
-        """
+        """Returns the answer to a question as JSON, or an `error` with a `hint`."""
         try:
-            found = self._answer(msgspec.json.decode(question, type=Question))
+            found = self.ask(msgspec.json.decode(question, type=Question))
         except Exception as error:  # the page shows it, and goes on
             known = known_error(error)
             found = displayed({"error": known.message, "hint": known.hint})
         return json.dumps(found, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
-    def _answer(self, question: Question) -> dict[str, Any]:
-        # The first ones stay first, so that a page with all shows the same one as before.
-        chips = _FIRST if question.chips == "first" else tuple(dict.fromkeys((*_FIRST, *all_chips())))
+    def ask(self, question: Question) -> dict[str, Any]:
+        """Returns the content of a page (`title`, `payload`, and `more` if other chips can be asked for).
+
+        Of a file with several models it is a list of `models`, of which one is to be chosen.
+
+        Raises:
+            CoremlscopeError: There is no answer.
+        """
+        chips = _CHIPS[question.chips]()
         if question.folder != self._folder:
             os.chdir(question.folder)
             self._folder, self._read = question.folder, {}
@@ -92,9 +102,9 @@ class Answers:
         if len(question.paths) > 1:
             self._progress("Comparing")
             comparison = compare_profiles(opened)
-            return _page(to_page_values(comparison), page_title(comparison), is_complete=True)
-        is_complete = question.chips == "every" or not any(profile.plans for profile in opened)
-        return _page(to_page_values(subject), page_title(subject), is_complete=is_complete or not self._read)
+            return page_answer(to_page_values(comparison), page_title(comparison), question.chips)
+        has_more = question.chips == "first" and bool(self._read) and any(one.plans for one in opened)
+        return page_answer(to_page_values(subject), page_title(subject), question.chips, has_more=has_more)
 
     def _models_in(self, path: str) -> BundleSummary | None:
         """Returns the models to choose from; None where the path is one model, or no model."""
@@ -137,8 +147,18 @@ def _not_estimated(error: CoremlscopeError) -> Finding:
     )
 
 
-def _page(values: dict[str, Any], title: str, *, is_complete: bool) -> dict[str, Any]:
+def page_answer(
+    values: dict[str, Any], title: str, chips: Chips, *, has_more: bool = False
+) -> dict[str, Any]:
+    """The content of a page as an answer.
+
+    Args:
+        values: The result as plain values for a page.
+        title: The title of the page.
+        chips: The chips that were asked for.
+        has_more: Whether others follow.
+    """
     payload = page_payload(values)
-    # Every chip follows by itself, so none is offered.
-    del payload["chips"]
-    return {"title": title, "payload": payload, "more": not is_complete}
+    if chips != "default":  # every chip follows by itself, so none is offered
+        del payload["chips"]
+    return {"title": title, "payload": payload, "more": has_more}

@@ -8,26 +8,20 @@ import secrets
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from pathlib import Path
-from typing import Protocol
+from collections.abc import Callable, Iterator
 
 import msgspec
 import uvicorn
 from starlette.types import ASGIApp
 
 from coremlscope.base.errors import UsageError
-from coremlscope.base.processes.child import ChildLimits as JobLimits
+from coremlscope.base.processes.child import ChildLimits
 from coremlscope.base.version import __version__
 from coremlscope.server.app import App
-from coremlscope.server.jobs import NO_LIMITS, JobQueue
-from coremlscope.server.kept_models import KeptModels, save_result
 from coremlscope.server.limits import ServerLimits
-from coremlscope.server.store import ProfileStore
-from coremlscope.server.sweeps import SweepFolders
 from coremlscope.server.uploads import Uploads
 
+_NO_LIMITS = ChildLimits()
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 #: Maximum number of connections waiting to be accepted.
 _BACKLOG = 256
@@ -64,35 +58,16 @@ class Address(msgspec.Struct, frozen=True):
     is_remote_allowed: bool = False
 
 
-class Application(Protocol):
-    """An ASGI application that a server runs.
-
-    Attributes:
-        is_stopping: Tells whether the server stops, so that streams of events end; the server sets it.
-    """
-
-    is_stopping: Callable[[], bool]
-
-    def guarded(self, token: str, hosts: frozenset[str] | None) -> ASGIApp:
-        """Returns the application behind the checks of `Guard`."""
-
-
 @contextlib.contextmanager
 def serve(
-    folder: Path,
-    address: Address,
-    limits: ServerLimits,
-    job_limits: JobLimits = NO_LIMITS,
-    sweeps: Sequence[Path] = (),
+    address: Address, limits: ServerLimits, work_limits: ChildLimits = _NO_LIMITS
 ) -> Iterator[tuple[str, Callable[[], None]]]:
     """Runs the server while the context lasts.
 
     Args:
-        folder: The saved profiles.
         address: Where to listen.
         limits: Limits of requests.
-        job_limits: When to give up a job.
-        sweeps: Folders of results of sweeps, besides those in the folder of the profiles.
+        work_limits: When to give up a work.
 
     Yields:
         The address of the page, its token included, and a function that answers requests until the process is
@@ -103,34 +78,14 @@ def serve(
         OutputError: A folder cannot be created.
     """
     _check_host(address)
-    store = ProfileStore(folder)
-    with contextlib.ExitStack() as stack:
-        uploads = stack.enter_context(contextlib.closing(Uploads()))
-        models = KeptModels(_KEPT_UPLOADS * limits.upload_bytes)
-        jobs = JobQueue(partial(save_result, store, models), limits=job_limits)
-        queue = stack.enter_context(contextlib.closing(jobs))
-        app = App(store, queue, uploads, limits, models, job_limits, SweepFolders(folder, sweeps))
-        yield stack.enter_context(run_app(app, address, limits))
+    with contextlib.closing(Uploads(_KEPT_UPLOADS * limits.upload_bytes)) as uploads:
+        app = App(uploads, limits, work_limits)
+        with _run_app(app, address, limits) as running:
+            yield running
 
 
 @contextlib.contextmanager
-def run_app(
-    app: Application, address: Address, limits: ServerLimits
-) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Runs a server around an application while the context lasts.
-
-    Args:
-        app: The application.
-        address: Where to listen.
-        limits: Limits of requests.
-
-    Yields:
-        The address of the page, its token included, and a function that answers requests; see `serve`.
-
-    Raises:
-        UsageError: Other machines could connect, which is not allowed; or the address is in use.
-    """
-    _check_host(address)
+def _run_app(app: App, address: Address, limits: ServerLimits) -> Iterator[tuple[str, Callable[[], None]]]:
     token = secrets.token_urlsafe(16)
     hosts = None if address.is_remote_allowed else _LOOPBACK | {address.host.lower()}
     with _listen(address) as listening:
@@ -150,7 +105,7 @@ def _check_host(address: Address) -> None:
         if ipaddress.ip_address(address.host).is_loopback:
             return
     raise UsageError(
-        f"{address.host!r} can be reached from other machines, which could then profile models on this one",
+        f"{address.host!r} can be reached from other machines, which could then run models on this one",
         "add --allow-remote if that is intended; the token in the address is then the only protection",
     )
 
@@ -195,7 +150,7 @@ class _Server:
         before = signal.getsignal(signal.SIGTERM)
         try:
             if is_main:
-                # uvicorn repeats the signal when it has ended, which must not end the process before jobs.
+                # uvicorn repeats the signal when it has ended, which must not end the process before.
                 signal.signal(signal.SIGTERM, self._server.handle_exit)
             self._server.run(sockets=[self._listening])
         finally:

@@ -1,12 +1,13 @@
-import { useRef, useState } from "preact/hooks";
+import { useContext, useRef, useState } from "preact/hooks";
 import { type Given, inputFor, inputKind, predictionTime, previewRequest, RESIZES, takesSound } from "../../data/preview";
 import type { FeatureSummary, Preview } from "../../data/schema";
-import { ask } from "../../data/server";
 import { duration, plural } from "../../format";
+import type { PredictionRequest } from "../../opening/answers";
 import { useReport } from "../../report";
 import { OriginTag } from "../../ui/origin";
 import { Section } from "../../ui/section";
 import { Outputs } from "./outputs";
+import { Predicting } from "./predicting";
 
 /** Inputs with synthetic values that are named; of more, the number. */
 const NAMED = 4;
@@ -211,17 +212,16 @@ function Result(props: { preview: Preview }) {
   );
 }
 
-type Request = { query: string; body: Blob };
-
-/** Sends requests to the server that the page comes from; the last answer stays until the next one. */
+/** Gives inputs to the model; the last answer stays until the next one. */
 function usePreview() {
+  const predict = useContext(Predicting);
   const [preview, setPreview] = useState<Preview | null>(null);
   const [problem, setProblem] = useState("");
   const [isRunning, setRunning] = useState(false);
   // What is given while a prediction runs is sent after it: only the last of it counts.
-  const following = useRef<Request | null>(null);
+  const following = useRef<PredictionRequest | null>(null);
   const isSending = useRef(false);
-  const run = async (request: Request) => {
+  const run = async (request: PredictionRequest) => {
     following.current = request;
     if (isSending.current) return;
     isSending.current = true;
@@ -234,10 +234,10 @@ function usePreview() {
     isSending.current = false;
     setRunning(false);
   };
-  const send = async (request: Request) => {
+  const send = async (request: PredictionRequest) => {
     setProblem("");
     try {
-      setPreview(await ask<Preview>(`${location.pathname}/preview?${request.query}`, "POST", request.body));
+      setPreview((await predict?.(request)) ?? null);
     } catch (error) {
       setPreview(null);
       setProblem((error as Error).message);

@@ -44,6 +44,7 @@ def call_isolated(
     *,
     limits: ChildLimits = _NO_LIMITS,
     progress: Progress | None = None,
+    started: Callable[[EngineProcess], None] | None = None,
     command: Sequence[str] = CHILD,
 ) -> Any:
     """Calls a function that runs an engine in a process that may crash, hang or take too much memory.
@@ -53,6 +54,7 @@ def call_isolated(
         arguments: Its arguments, which can be pickled.
         limits: When to give up.
         progress: Called with the phase, the repetitions done, and how many there will be.
+        started: Called with the process, so that another thread can stop it.
         command: The child process to run; tests give another one.
 
     Returns:
@@ -67,6 +69,8 @@ def call_isolated(
     process = EngineProcess(command)
     try:
         reply = ProcessReply(progress)
+        if started is not None:
+            started(process)
         process.ask(
             engine_child.call,
             limits,
@@ -193,6 +197,10 @@ class EngineProcess:
                 reply.receive(message)
             return error
         return None
+
+    def stop(self) -> None:
+        """Ends the process from another thread; what it does fails then."""
+        self._child.stop()
 
     def close(self) -> None:
         """Ends the process, and removes its folder."""

@@ -1,74 +1,61 @@
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { bytes } from "../src/format";
-import { ThemeSwitch } from "../src/theme";
+import { bytes } from "../format";
+import { ThemeSwitch } from "../theme";
+import { type Example, Problem } from ".";
+import type { ListedModel, Refusal } from "./answers";
 import { type Dropped, readChosen } from "./dropped";
-import type { Example } from "./manifest";
-import type { ListedModel } from "./python";
 
-/** Pages of the documentation, where the playground names its place. */
-const DOCS: readonly [title: string, page: string][] = [
-  ["Why a model is not on the Neural Engine", "guides/neural-engine/"],
-  ["What the numbers mean", "concepts/numbers/"],
-  ["All of the documentation", ""],
-];
+/** What the start page says of the place where models are worked on. */
+export interface StartText {
+  lead: string;
+  foot: string;
+}
 
 /** The start page: what this is, a place to drop a model, and examples. */
 export function Start(props: {
-  problem: { error: string; hint: string } | null;
+  text: StartText;
+  problem: Refusal | null;
   models: { dropped: Dropped; listed: readonly ListedModel[] } | null;
+  progress: ComponentChildren;
   examples: readonly Example[];
-  docs: string;
-  /** The address of a picture of a report; null until it is loaded. */
-  picture: string | null;
   onOpen: (dropped: Dropped, paths?: readonly string[]) => void;
   onExample: (example: Example) => void;
+  children?: ComponentChildren;
 }) {
-  const { problem, models } = props;
+  const { problem, models, examples } = props;
   return (
     <main class="start">
       <header class="start-head">
         <b>coremlscope</b>
+        {props.progress}
         <ThemeSwitch />
       </header>
       <h1>Where does this Core ML model run, and why not on the Neural Engine?</h1>
       <p class="lead">
         Drop a model. You see which compute unit Core ML would choose for each operation on every Apple chip, the rule that keeps it off the
-        others, and an estimate of how long a prediction takes. It is all worked out in this page: the model never leaves your machine, and
-        the page can send nothing once it is loaded.
+        others, and an estimate of how long a prediction takes. {props.text.lead}
       </p>
       <DropZone onOpen={props.onOpen} />
-      {problem && (
-        <div class="banner" role="alert">
-          <p>{problem.error}</p>
-          {problem.hint && <p>→ {problem.hint}</p>}
-        </div>
-      )}
+      {problem && <Problem {...problem} />}
       {models && <Choice {...models} onOpen={props.onOpen} />}
-      <h2>No model at hand?</h2>
-      <ul class="examples">
-        {props.examples.map((example) => (
-          <li key={example.title}>
-            <button type="button" class="example" onClick={() => props.onExample(example)}>
-              <b>{example.title}</b>
-              <span>{example.text}</span>
-            </button>
-          </li>
-        ))}
-      </ul>
-      <p class="faint">
-        Plans follow rules that each name their source, and estimates have an interval; nothing here is measured. To time a model, or to
-        compare it with the network that it comes from, install coremlscope.
-        {props.docs &&
-          DOCS.map(([title, page]) => (
-            <span key={page}>
-              {" "}
-              <a href={`${props.docs}${page}`}>{title}</a>.
-            </span>
-          ))}
-      </p>
-      {props.picture && (
-        <img class="start-picture" src={props.picture} alt="A report: the latency, the units that operations run on, and what to change" />
+      {examples.length > 0 && (
+        <>
+          <h2>No model at hand?</h2>
+          <ul class="examples">
+            {examples.map((example) => (
+              <li key={example.title}>
+                <button type="button" class="example" onClick={() => props.onExample(example)}>
+                  <b>{example.title}</b>
+                  <span>{example.text}</span>
+                </button>
+              </li>
+            ))}
+          </ul>
+        </>
       )}
+      <p class="faint">{props.text.foot}</p>
+      {props.children}
     </main>
   );
 }
