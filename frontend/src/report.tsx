@@ -121,10 +121,10 @@ export function ReportProvider(props: { result: ProfileForm | ModelForm; childre
   }, [opened]);
   const plan = target?.plan ?? null;
   const table = result.ops;
-  const kernels = profile?.kernels ?? NONE;
+  const estimate = target?.estimates.get(setting) ?? null;
+  const kernels = (estimate?.kernels.length ? estimate.kernels : profile?.kernels) ?? NONE;
   const rows = useMemo(() => buildRows(table, measured, plan, kernels), [table, measured, plan, kernels]);
   const placement = useMemo(() => placementOf(plan, setting, table), [plan, setting, table]);
-  const estimate = target?.estimates.get(setting) ?? null;
   const times = useMemo(() => timesOf(rows, kernels, measured, target, estimate), [rows, kernels, measured, target, estimate]);
   const report: Report = {
     model: result.schema === "coremlscope.profile/2" ? result.model : result,

@@ -130,6 +130,8 @@ export function estimate(changes: Partial<Estimate> = {}): Estimate {
     memory: null,
     trust: null,
     near: [],
+    kernels: [],
+    kernel_of: [],
     kernel_s: [],
     kernel_unit: [],
     kernel_bound: [],

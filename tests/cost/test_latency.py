@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, Chip, ComputeUnit, all_chips, find_device
+from coremlscope.devices import (
+    CPU,
+    GPU,
+    NEURAL_ENGINE,
+    Chip,
+    ComputeUnit,
+    ComputeUnits,
+    Device,
+    all_chips,
+    find_device,
+)
 from coremlscope.planning.cost.latency.calibration import Spread, UnitParameters, load_calibration
-from coremlscope.planning.cost.latency.constants import constants_of
+from coremlscope.planning.cost.latency.constants import constants_of, crossing_share
 from coremlscope.planning.cost.latency.geometry import Geometry
-from coremlscope.planning.cost.latency.kernels import Kernel
+from coremlscope.planning.cost.latency.kernels import Flow, Kernel
 from coremlscope.planning.cost.latency.kinds import KernelKind
-from coremlscope.planning.cost.latency.model import estimate, spread_of
+from coremlscope.planning.cost.latency.model import estimate as estimate_work
+from coremlscope.planning.cost.latency.model import spread_of
 from coremlscope.planning.cost.latency.roofline import time_kernels
 from coremlscope.planning.cost.latency.table import KernelTable
+from coremlscope.planning.cost.latency.work import place_kernels
 from coremlscope.results.estimate import Estimate
 
 CHIPS = all_chips()
@@ -50,6 +64,29 @@ ROUND = replace(
     norm_Bps=1e9,
     int8_gain=1.0,
 )
+
+
+def estimate(
+    kernels: list[Kernel],
+    units: Mapping[str, ComputeUnit],
+    device: Device,
+    compute_units: ComputeUnits = "all",
+    *,
+    converted_bytes: int = 0,
+    **more: Any,
+) -> Estimate:
+    """Estimates kernels that each read the result of the one before."""
+    walk = [(id_, units[id_]) for one in kernels for id_ in one.ops if id_ in units]
+    flows = [
+        Flow(one.ops[-1], other.ops[0], "x", min(one.outputs, other.inputs))
+        for one, other in itertools.pairwise(kernels)
+    ]
+    work = place_kernels(kernels, walk, flows, converted_bytes=converted_bytes)
+    return estimate_work(work, device, compute_units, **more)
+
+
+def crossing_Bps(chip: str) -> float:  # noqa: N802
+    return load_calibration().convert_Bps * crossing_share(all_chips()[chip])
 
 
 def kernel(
@@ -391,18 +428,16 @@ def test_coming_back_to_an_accelerator_costs_a_round_trip() -> None:
     )
     assert (apart.switches, together.switches) == (3, 1)
     difference = apart.latency.value - together.latency.value
-    known = load_calibration()
     moved = 2 * min(made[0].outputs, made[1].inputs)
-    assert difference == pytest.approx(known.switch_s + 2 * moved / known.convert_Bps)
+    assert difference == pytest.approx(load_calibration().switch_s + 2 * moved / crossing_Bps("a14"))
     assert apart.latency.high / apart.latency.low > on(CPU, "a13").latency.high / on(CPU, "a13").latency.low
 
 
 def test_the_launch_includes_the_first_way_to_an_accelerator_and_back() -> None:
-    known = load_calibration()
     kernels = [replace(kernel(size=10**5), ops=[name]) for name in ("first", "main", "last")]
     found = estimate(kernels, {"first": CPU, "main": NEURAL_ENGINE, "last": CPU}, A14)
     assert found.switches == 2
-    assert found.parts["switches"] == pytest.approx(2 * 10**5 / known.convert_Bps)
+    assert found.parts["switches"] == pytest.approx(2 * 10**5 / crossing_Bps("a14"))
 
 
 def test_each_iteration_of_a_loop_on_two_units_comes_back_to_the_accelerator() -> None:
@@ -412,17 +447,44 @@ def test_each_iteration_of_a_loop_on_two_units_comes_back_to_the_accelerator() -
     whole: dict[str, ComputeUnit] = dict.fromkeys(names, NEURAL_ENGINE)
     assert estimate(kernels, whole, A14).parts["switches"] == 0
     split = estimate(kernels, {**whole, "more": CPU}, A14)
-    assert split.switches == 200
+    assert split.switches == 2
     # 99 iterations after the first one, and the operation after the loop.
     assert split.parts["switches"] == pytest.approx(100 * known.switch_s, rel=0.01)
 
 
 def test_tensors_are_transferred_where_the_unit_changes() -> None:
-    known = load_calibration()
     kernels = [kernel(size=10**6), replace(kernel(size=10**5), ops=["main/second"])]
-    for other, rate in ((GPU, known.switch_Bps), (CPU, known.convert_Bps)):
-        found = estimate(kernels, {"main/conv": NEURAL_ENGINE, "main/second": other}, A14)
-        assert found.parts["switches"] == pytest.approx(10**5 / rate)
+    for chip in ("a14", "m1", "m4-max"):
+        found = estimate(kernels, {"main/conv": NEURAL_ENGINE, "main/second": GPU}, find_device(chip))
+        assert found.parts["switches"] == pytest.approx(10**5 / crossing_Bps(chip))
+    assert crossing_Bps("a14") < crossing_Bps("m1") == crossing_Bps("m4-max")
+
+
+def test_a_tensor_crosses_once_to_each_unit_that_reads_it() -> None:
+    names = ("stem", "there", "shortcut", "back")
+    kernels = [replace(kernel(size=10**5), ops=[name]) for name in names]
+    units: dict[str, ComputeUnit] = dict.fromkeys(names, NEURAL_ENGINE) | dict.fromkeys(names[1:3], GPU)
+    flows = [
+        *(Flow("stem", reader, "x", 10**6) for reader in ("there", "shortcut", "back")),
+        Flow("shortcut", "back", "y", 10**5),
+    ]
+    work = place_kernels(kernels, list(units.items()), flows)
+    assert work.moved == {(NEURAL_ENGINE, GPU): 10**6, (GPU, NEURAL_ENGINE): 10**5}
+    assert (work.switches, work.returns) == (2, 1)
+
+
+def test_a_segment_without_work_is_a_kernel_that_starts() -> None:
+    first, last = (replace(kernel(size=10**5), ops=[name]) for name in ("first", "last"))
+    walk: list[tuple[str, ComputeUnit | None]] = [
+        ("first", NEURAL_ENGINE),
+        ("nothing", None),
+        ("shape", GPU),
+        ("last", NEURAL_ENGINE),
+    ]
+    found = estimate_work(place_kernels([first, last], walk), A14)
+    assert [found.units[unit] for unit in found.kernel_unit] == [NEURAL_ENGINE, GPU, NEURAL_ENGINE]
+    assert found.kernel_of == (0, -1, 1)
+    assert found.placement[GPU] > 0
 
 
 def test_networks_of_about_a_millisecond_hardly_gain_from_a14_to_a15() -> None:

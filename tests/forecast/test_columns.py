@@ -115,7 +115,7 @@ def test_rows_are_what_was_placed(profile: Profile, placed: PlacedFunction, sett
         assert ours.detour_ms == choice.detour_ms
         assert ours.why == tuple(r for verdict in op.verdicts.values() for r in verdict.reasons)
         assert ours.advice == tuple(r for verdict in op.verdicts.values() for r in verdict.advice)
-    assert unit_counts(view.ops) == Counter(placed.units[setting])
+    assert unit_counts(view.ops) == Counter(op.choices[setting].unit for op in placed.ops)
     assert unit_costs_ms(view.ops, setting) == pytest.approx(
         {
             unit: sum(op.cost_ms(setting) or 0.0 for op in placed.ops if op.choices[setting].unit == unit)
@@ -134,7 +134,7 @@ def test_segments_are_those_of_the_path(
     ours = [
         view.plan.backends[backend] if backend else None for backend, run in segments(view.ops) for _ in run
     ]
-    assert ours == list(placed.units[setting])
+    assert ours == [op.choices[setting].unit for op in placed.ops]
 
 
 def test_nested_operations_are_graphs_of_their_own(profile: Profile) -> None:
@@ -170,7 +170,8 @@ def test_kernels_hold_operations(model: ir.Model, profile: Profile) -> None:
     assert found is not None
     assert found == alone.estimates[0]
     assert profile.kernels == alone.kernels
-    assert len(found.kernel_s) == len(found.kernel_unit) == len(found.kernel_bound) == len(profile.kernels)
+    kernels = profile.kernels_of(found)
+    assert len(found.kernel_s) == len(found.kernel_unit) == len(found.kernel_bound) == len(kernels)
     fused = fuse(bind_model(model, None).graph)
     for kernel, expected in zip(profile.kernels, fused, strict=True):
         assert (kernel.name, kernel.kind) == (expected.name, expected.kind)

@@ -36,6 +36,7 @@ from coremlscope.planning.cost.latency.recorded import (
     record,
     structure_digest,
 )
+from coremlscope.planning.cost.latency.work import place_kernels
 from coremlscope.planning.forecast.planner import record_prediction
 from coremlscope.reports.comparison import comparison_document
 from coremlscope.reports.markdown.writer import write_markdown
@@ -178,7 +179,7 @@ def test_records_of_one_model_have_one_digest(models: list[Path]) -> None:
     assert structure_digest(record_prediction(container.read(models[1]), device, "all")) not in {
         structure_digest(one) for one in records
     }
-    assert not is_current(record([], {}))
+    assert not is_current(record(place_kernels([], [])))
 
 
 def test_a_model_that_cannot_be_estimated_is_named_by_its_kind() -> None:

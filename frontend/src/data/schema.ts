@@ -311,7 +311,7 @@ export interface Estimate {
   parts: Partial<Record<Bound, number>>;
   /** The share of each unit in the time of the kernels, as the plan places them. */
   placement: Partial<Record<ComputeUnit, number>>;
-  /** How often the unit changes between kernels. */
+  /** How often the plan changes the unit. */
   switches: number;
   /**
    * What the estimate does not include, because nothing is known about it: stages of a pipeline, and the number of operations that cannot
@@ -337,6 +337,10 @@ export interface Estimate {
   trust: Trust | null;
   /** Published latencies of similar networks on similar chips, nearest first; empty unless asked for. */
   near: NearRow[];
+  /** The kernels, where the plan divides some of the profile's or orders them otherwise; empty where they are the profile's. */
+  kernels: Kernel[];
+  /** The profile's kernel that each is, or is a part of; -1 for operations that leave no work. Empty where each is its own. */
+  kernel_of: number[];
   /** Seconds of each kernel in a prediction, in all iterations of a loop. */
   kernel_s: number[];
   /** The unit of each kernel, an index into `units`. */

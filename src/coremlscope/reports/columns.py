@@ -193,7 +193,7 @@ class _Table:
     def _estimated(self, estimate: Estimate, prefix: str) -> Iterator[tuple[str, list[Any]]]:
         if not estimate.kernel_s:
             return
-        kernels = {row: index for index, k in enumerate(self._profile.kernels) for row in k.ops}
+        kernels = {row: index for index, k in enumerate(self._profile.kernels_of(estimate)) for row in k.ops}
         numbers = [kernels.get(row) for row in range(len(self._profile.ops))]
         seconds = [None if n is None else estimate.kernel_s[n] for n in numbers]
         bounds = [None if n is None else estimate.kernel_bound[n] for n in numbers]

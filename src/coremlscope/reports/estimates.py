@@ -169,11 +169,11 @@ def _kernels(profile: Profile, e: Estimate) -> Iterator[Block]:
 def _costliest(profile: Profile, e: Estimate) -> list[int]:
     """The kernels that take longest, as indices."""
     order = sorted(range(len(e.kernel_s)), key=lambda index: -e.kernel_s[index])
-    return order[:_COSTLIEST] if profile.kernels else []
+    return order[:_COSTLIEST] if profile.kernels_of(e) else []
 
 
 def _kernel_row(profile: Profile, e: Estimate, index: int) -> tuple[str, ...]:
-    kernel, seconds = profile.kernels[index], e.kernel_s[index]
+    kernel, seconds = profile.kernels_of(e)[index], e.kernel_s[index]
     return (
         kernel.name,
         kernel.kind,
@@ -244,7 +244,7 @@ def _terms_to_json(terms: UnitTerms) -> dict[str, Any]:
 
 
 def _kernel_to_json(profile: Profile, e: Estimate, index: int) -> dict[str, Any]:
-    kernel = profile.kernels[index]
+    kernel = profile.kernels_of(e)[index]
     return {
         "name": kernel.name,
         "kind": kernel.kind,

@@ -170,7 +170,7 @@ def _estimated(profile: Profile, estimate: Estimate, arrows: _Arrows, process: i
 
     def slices() -> Iterator[Event]:
         now = 0.0
-        for kernel, seconds, unit, bound in zip(profile.kernels, *columns, strict=True):
+        for kernel, seconds, unit, bound in zip(profile.kernels_of(estimate), *columns, strict=True):
             members = [rows[row] for row in kernel.ops]
             arguments = {
                 "origin": whole.origin,

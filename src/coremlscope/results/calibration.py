@@ -23,11 +23,17 @@ class KernelColumns(msgspec.Struct, frozen=True, kw_only=True):
             `steps` (how often it runs each time) and `unit` (index into the compute units).
         order: The kernels in order of execution, as indices of the distinct ones.
         converted_bytes: Bytes of inputs and outputs that are converted to or from half precision.
+        switches: How often the plan changes the unit.
+        returns: How often a prediction comes back to an accelerator.
+        moved: Elements that cross from one unit to another.
     """
 
     columns: Mapping[str, tuple[float, ...]]
     order: tuple[int, ...]
     converted_bytes: int = 0
+    switches: int = 0
+    returns: int = 0
+    moved: tuple[tuple[ComputeUnit, ComputeUnit, float], ...] = ()
 
 
 class OwnMeasurement(msgspec.Struct, frozen=True, kw_only=True):

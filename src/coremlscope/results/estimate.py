@@ -127,7 +127,7 @@ class Trust(msgspec.Struct, frozen=True, kw_only=True):
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """The estimated time of a prediction on a device under one setting. Nothing was measured.
 
-    The columns of kernels have one entry for each of the profile's kernels, in order of execution. A kernel's
+    The columns of kernels have one entry for each kernel of the estimate, in order of execution. A kernel's
     time belongs to all its operations together and is never split.
 
     Attributes:
@@ -142,7 +142,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         terms: The terms of each unit in use; with the conversion of inputs and outputs, which `dispatch`
             includes, and with the changes of the unit they add up to the latency. Empty in older profiles.
         placement: The share of each unit in the time of the kernels, as the plan places them.
-        switches: How often the unit changes between kernels.
+        switches: How often the plan changes the unit.
         notes: Remarks that explain the estimate.
         left_out: What the estimate does not include, because nothing is known about it: stages of a
             pipeline, and the number of operations that cannot be estimated. The latency is then a bound.
@@ -153,6 +153,10 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         memory: The memory of a prediction, from the file; None in older profiles.
         trust: How good estimates of the unit that does most of the work were; None where that is not known.
         near: Published latencies of similar networks on similar chips, nearest first; empty unless asked for.
+        kernels: The kernels, where the plan divides some of the profile's or orders them otherwise; empty
+            where they are the profile's.
+        kernel_of: The profile's kernel that each is, or is a part of; -1 for operations that leave no work.
+            Empty where each is its own.
         kernel_s: Seconds of each kernel in a prediction, in all iterations of a loop.
         kernel_unit: The unit of each kernel, an index into `units`.
         kernel_bound: The bottleneck of each kernel.
@@ -178,6 +182,8 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     memory: MemoryEstimate | None = None
     trust: Trust | None = None
     near: tuple[NearRow, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
+    kernel_of: tuple[int, ...] = ()
     kernel_s: tuple[float, ...] = ()
     kernel_unit: tuple[int, ...] = ()
     kernel_bound: tuple[Bound, ...] = ()

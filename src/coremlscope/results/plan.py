@@ -496,15 +496,8 @@ def unit_costs_ms(ops: tuple[PlannedOp, ...], setting: ComputeUnits) -> dict[Com
 
 
 def segments(ops: tuple[PlannedOp, ...]) -> list[tuple[str | None, tuple[PlannedOp, ...]]]:
-    """Returns runs of operations on one backend; nested graphs follow the graph that contains them."""
-    graphs: dict[str, list[PlannedOp]] = {}
-    for op in ops:
-        graphs.setdefault(op.graph, []).append(op)
-    return [
-        (backend, tuple(run))
-        for graph in graphs.values()
-        for backend, run in itertools.groupby(graph, key=lambda op: op.backend)
-    ]
+    """Returns runs of operations on one backend; those of nested graphs follow their owner."""
+    return [(backend, tuple(run)) for backend, run in itertools.groupby(ops, key=lambda op: op.backend)]
 
 
 def _cost_reason(unit: ComputeUnit, there_ms: float, here_ms: float, more_ms: float) -> Reason:

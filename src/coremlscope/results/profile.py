@@ -78,9 +78,14 @@ class Profile(Presented, msgspec.Struct, frozen=True, kw_only=True):
             _check_plan(plan, rows)
         _check_rows("kernels", (row for kernel in self.kernels for row in kernel.ops), rows)
         for found in self.estimates:
-            _check_estimate(found, len(self.kernels))
+            _check_rows("kernels", (row for kernel in found.kernels for row in kernel.ops), rows)
+            _check_estimate(found, len(self.kernels_of(found)))
         of_plans = (index for found in self.agreements for index in (found.theirs, found.ours))
         _check_rows("agreements", of_plans, len(self.plans))
+
+    def kernels_of(self, estimate: Estimate) -> tuple[Kernel, ...]:
+        """Returns the kernels that the columns of an estimate are of."""
+        return estimate.kernels or self.kernels
 
     def __repr__(self) -> str:
         """Counts the parts: as fields they would fill pages at an interactive prompt."""

@@ -31,7 +31,7 @@ from coremlscope.ops import has_traits
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundGraph, OpView
-from coremlscope.planning.cost.latency.kernels import Kernel, fuse
+from coremlscope.planning.cost.latency.kernels import Flow, Fused, Kernel
 
 #: Names in one sentence, and the longest of them.
 _NAMES, _LONGEST = 3, 48
@@ -124,12 +124,28 @@ class FunctionView:
         return is_program and self.model.container not in _FINISHED and "/" not in self.key
 
     @cached_property
+    def _fused(self) -> Fused:
+        return Fused(self.bound.graph)
+
+    @cached_property
     def fused(self) -> Sequence[Kernel]:
-        """The kernels; on a CPU, a neural network computes in single precision.
+        """The kernels, as if one unit ran them all."""
+        return self._in_precision(self._fused.kernels)
+
+    @property
+    def flows(self) -> Sequence[Flow]:
+        """The tensors from operations to others."""
+        return self._fused.flows
+
+    def cut(self, kernel: Kernel, groups: Sequence[Sequence[str]]) -> Sequence[Kernel]:
+        """Returns the kernels of which one of the kernels consists where a plan divides it; see `Fused`."""
+        return self._in_precision(self._fused.cut(kernel, groups))
+
+    def _in_precision(self, kernels: Sequence[Kernel]) -> Sequence[Kernel]:
+        """Returns kernels in the precision of the CPU, where a neural network computes in single precision.
 
         Apple's "Typed Execution" article for coremltools: other units use half precision, whatever it says.
         """
-        kernels = fuse(self.bound.graph)
         for kernel in kernels if self.is_network else ():
             if kernel.element_bytes == _HALF:
                 kernel.element_bytes, kernel.weight_bytes = 2 * _HALF, 2 * kernel.weight_bytes

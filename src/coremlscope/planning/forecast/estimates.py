@@ -8,17 +8,20 @@ import numpy as np
 from msgspec.structs import replace
 
 from coremlscope.base.units import format_duration
-from coremlscope.devices import CPU, NEURAL_ENGINE, UNITS, ComputeUnit, ComputeUnits, all_chips
+from coremlscope.devices import CPU, NEURAL_ENGINE, ComputeUnit, ComputeUnits, all_chips
 from coremlscope.devices.unit import SETTING_WORDS
+from coremlscope.planning.cost.latency import kernels as latency
 from coremlscope.planning.cost.latency.evidence import find_nearest
 from coremlscope.planning.cost.latency.loads import estimate_loads
 from coremlscope.planning.cost.latency.structure import structure_of
 from coremlscope.planning.cost.latency.trust import find_trust
+from coremlscope.planning.cost.latency.work import Work
 from coremlscope.planning.forecast.kernels import Kernels, Prediction, as_core_ai
 from coremlscope.planning.forecast.memory import MemoryModel
 from coremlscope.planning.forecast.placed import Placed
 from coremlscope.planning.forecast.tabular import as_bound
-from coremlscope.results.estimate import Estimate
+from coremlscope.results.estimate import Estimate, Kernel
+from coremlscope.results.operations import OpTable
 
 #: Settings that all units are compared with, and how much faster they have to be for a note.
 _ACCELERATED: tuple[ComputeUnits, ...] = ("cpu_and_ne", "cpu_and_gpu")
@@ -29,6 +32,7 @@ def estimate_predictions(
     predictions: Mapping[ComputeUnits, Prediction],
     placed: Sequence[Placed],
     memory: MemoryModel,
+    ops: OpTable,
     *,
     is_core_ai: bool,
     with_faster: bool,
@@ -39,10 +43,11 @@ def estimate_predictions(
         predictions: The prediction, by setting.
         placed: The functions that it runs; none for classical models alone.
         memory: The model's memory.
+        ops: The operations, to whose rows kernels refer.
         is_core_ai: Whether the model is a program of Core AI.
         with_faster: Whether an estimate of all units notes that fewer of them are faster.
     """
-    found = [_report(one, memory) for one in predictions.values()]
+    found = [_report(one, memory, ops) for one in predictions.values()]
     if not placed:
         return [as_bound(one) for one in found]
     if is_core_ai:
@@ -52,19 +57,32 @@ def estimate_predictions(
     return _with_faster_setting(found, predictions["all"], placed)
 
 
-def _report(prediction: Prediction, memory: MemoryModel) -> Estimate:
-    """Returns an estimate with memory, and times of loading where the Neural Engine does most of the work."""
-    found, kernels = prediction.estimate(), prediction.kernels
+def _report(prediction: Prediction, memory: MemoryModel, ops: OpTable) -> Estimate:
+    """Returns an estimate with the kernels that are not the profile's, with memory and with times of loading.
+
+    Only what does most of its work on the Neural Engine has these times.
+    """
+    kernels, work = prediction.kernels, prediction.place()
+    found = prediction.price(work)
     unit = max(found.placement, key=lambda unit: found.placement[unit], default=None)
     on_engine = found.placement.get(NEURAL_ENGINE, 0.0) > 0.5
     return replace(
         found,
+        kernels=refer_to_rows(work.kernels, ops) if work.parts_of else (),
         own=kernels.own.label(found),
         load=estimate_loads(float(kernels.table.weights.sum())) if on_engine else None,
         trust=None if unit is None else find_trust(unit, found.chip),
-        memory=memory.on(prediction.device, prediction.units),
+        memory=memory.on(
+            prediction.device, {id_: unit for id_, unit in prediction.units.items() if unit is not None}
+        ),
         left_out_share=kernels.unknown.share,
     )
+
+
+def refer_to_rows(kernels: Sequence[latency.Kernel], ops: OpTable) -> tuple[Kernel, ...]:
+    """Returns kernels with their operations as rows of the table of operations."""
+    rows = {id_: row for row, id_ in enumerate(ops.id)}
+    return tuple(Kernel(k.name, k.kind, tuple(rows[id_] for id_ in k.ops if id_ in rows)) for k in kernels)
 
 
 def _with_faster_setting(
@@ -85,19 +103,22 @@ def _with_faster_setting(
     return [replace(one, notes=(*one.notes, note)) if one is slow else one for one in found]
 
 
-def time_shares(found: Estimate, functions: Sequence[str]) -> dict[str, dict[ComputeUnit, float]]:
+def time_shares(
+    found: Estimate, work: Work, functions: Mapping[str, str]
+) -> dict[str, dict[ComputeUnit, float]]:
     """Returns the shares of units in the time of a prediction's kernels, by function.
 
     Args:
         found: The estimate; its `placement` is the sum over all functions.
-        functions: The function of each kernel; empty for a model without operations.
+        work: What it was estimated from.
+        functions: The function of each planned operation, by id.
     """
     whole = sum(found.kernel_s)
-    shares: dict[str, dict[ComputeUnit, float]] = {name: {} for name in functions if name and whole}
-    for name, seconds, unit in zip(functions, found.kernel_s, found.kernel_unit, strict=True):
-        if name in shares:
-            mine = shares[name]
-            mine[UNITS[unit]] = mine.get(UNITS[unit], 0.0) + seconds / whole
+    shares: dict[str, dict[ComputeUnit, float]] = {name: {} for name in functions.values() if whole}
+    for kernel, seconds, unit in zip(work.kernels, found.kernel_s, work.units, strict=True):
+        name = next((functions[id_] for id_ in kernel.ops if id_ in functions), None)
+        if name is not None and whole:
+            shares[name][unit] = shares[name].get(unit, 0.0) + seconds / whole
     return shares
 
 

@@ -18,6 +18,7 @@ from coremlscope.planning.cost.latency.kernels import Kernel
 from coremlscope.planning.cost.latency.model import estimate
 from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
 from coremlscope.planning.cost.latency.table import KernelTable
+from coremlscope.planning.cost.latency.work import Work, place_kernels
 from coremlscope.planning.placement.core_ai import crossings
 from coremlscope.planning.placement.place import PlacedFunction
 from coremlscope.results.estimate import Estimate
@@ -36,7 +37,7 @@ class Kernels:
 
     Attributes:
         fused: The kernels in order.
-        functions: The function of each, by its name in plans; empty for models without operations.
+        flows: The tensors from operations to others.
         unknown: Operations that they do not include.
         loops: The loops whose number of iterations is not known, by id.
     """
@@ -50,7 +51,9 @@ class Kernels:
     ) -> None:
         self.own = own
         self.fused = [*(kernel for one in functions for kernel in one.fused), *whole]
-        self.functions = [*(one.key for one in functions for _ in one.fused), *("" for _ in whole)]
+        self.flows = [flow for one in functions for flow in one.flows]
+        self._views = functions
+        self._pieces: dict[object, Sequence[Kernel]] = {}
         self.unknown = find_left_out(one.bound.function for one in functions)
         self.left_out = (*stages, *filter(None, [self.unknown.text]))
         edges = (*functions[0].description.inputs, *functions[-1].description.outputs) if functions else ()
@@ -69,12 +72,28 @@ class Kernels:
         self, device: Device, settings: Sequence[ComputeUnits], placed: Sequence[PlacedFunction]
     ) -> dict[ComputeUnits, Prediction]:
         """Returns a prediction on a device, as its functions are planned, by setting."""
+        ops = [op for one in placed for op in one.ops if not op.follows]
         return {
             setting: Prediction(
-                kernels=self, device=device, setting=setting, units=planned_units(setting, placed)
+                kernels=self,
+                device=device,
+                setting=setting,
+                units={op.id: op.choices[setting].unit for op in ops},
             )
             for setting in settings
         }
+
+    @cached_property
+    def _owners(self) -> Mapping[str, FunctionView]:
+        """The function of each operation of a kernel, by id."""
+        return {id_: one for one in self._views for kernel in one.fused for id_ in kernel.ops}
+
+    def cut(self, kernel: Kernel, groups: Sequence[Sequence[str]]) -> Sequence[Kernel]:
+        """Returns the kernels of which a kernel consists where a plan divides it; see `Fused`."""
+        key = kernel.weight_bytes, *map(tuple, groups)
+        if key not in self._pieces:
+            self._pieces[key] = self._owners[kernel.ops[0]].cut(kernel, groups)
+        return self._pieces[key]
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -84,42 +103,52 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         kernels: What it computes.
         device: The chip and system.
         setting: The setting of compute units.
-        units: The unit of each operation by id, as planned.
+        units: The unit of each operation by id, in order, as planned; None where no unit is known to run it.
     """
 
     kernels: Kernels
     device: Device
     setting: ComputeUnits
-    units: Mapping[str, ComputeUnit]
+    units: Mapping[str, ComputeUnit | None]
+
+    def place(
+        self,
+        moved: Mapping[str, ComputeUnit | None] | None = None,
+        fused: Sequence[Kernel] | None = None,
+        fewer_bytes: int = 0,
+    ) -> Work:
+        """Returns what it does on each unit; see `estimate` for the arguments."""
+        own = self.kernels
+        return place_kernels(
+            own.fused if fused is None else fused,
+            [(id_, (moved or {}).get(id_, unit)) for id_, unit in self.units.items()],
+            own.flows,
+            own.cut,
+            own.table if fused is None else None,
+            max(own.converted_bytes - fewer_bytes, 0),
+        )
 
     def estimate(
         self,
-        moved: Mapping[str, ComputeUnit] | None = None,
+        moved: Mapping[str, ComputeUnit | None] | None = None,
         fused: Sequence[Kernel] | None = None,
         fewer_bytes: int = 0,
     ) -> Estimate:
         """Estimates it.
 
         Args:
-            moved: Operations that run on other units than planned.
+            moved: Operations that run on other units than planned, or on none, which are gone.
             fused: Other kernels than its own.
             fewer_bytes: Bytes of inputs and outputs that need no conversion.
         """
+        return self.price(self.place(moved, fused, fewer_bytes))
+
+    def price(self, work: Work) -> Estimate:
+        """Estimates its work."""
+        own = self.kernels
         return estimate(
-            self.kernels.fused if fused is None else fused,
-            {**self.units, **(moved or {})},
-            self.device,
-            self.setting,
-            converted_bytes=max(self.kernels.converted_bytes - fewer_bytes, 0),
-            calibration=self.kernels.own.calibration,
-            table=self.kernels.table if fused is None else None,
-            left_out=self.kernels.left_out,
+            work, self.device, self.setting, calibration=own.own.calibration, left_out=own.left_out
         )
-
-
-def planned_units(setting: ComputeUnits, placed: Sequence[PlacedFunction]) -> dict[str, ComputeUnit]:
-    """Returns the unit of each operation by id, as planned."""
-    return {op.id: unit for f in placed for op in f.ops if (unit := op.choices[setting].unit) is not None}
 
 
 def as_core_ai(found: Estimate, placed: Sequence[PlacedFunction]) -> Estimate:

@@ -164,7 +164,7 @@ class _Weighing:
         if self.prediction is None or self.before is None:
             return saving
         found = change_kernels(self.prediction.kernels.fused, change, self.planning)
-        moved = {id_: unit for id_, unit in replanned.moved.items() if id_ not in change.removed}
+        moved = {**replanned.moved, **dict.fromkeys(change.removed)}
         after = self.prediction.estimate(moved, [kernel for _, kernel in found], change.converted_bytes)
         return replace(saving, saved_s=estimate_saving(self.before, after, [index for index, _ in found]))
 

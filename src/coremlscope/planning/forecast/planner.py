@@ -23,9 +23,14 @@ from coremlscope.planning.cost.planned.rates import RateTable, rate_table
 from coremlscope.planning.forecast.assumptions import shape_notes, system_findings, system_notes, weight_notes
 from coremlscope.planning.forecast.columns import tabulate
 from coremlscope.planning.forecast.defects import describe_found_rules, find_placed_defects
-from coremlscope.planning.forecast.estimates import add_evidence, estimate_predictions, time_shares
+from coremlscope.planning.forecast.estimates import (
+    add_evidence,
+    estimate_predictions,
+    refer_to_rows,
+    time_shares,
+)
 from coremlscope.planning.forecast.functions import ModelFunction, functions_of, is_core_ai
-from coremlscope.planning.forecast.kernels import Kernels, Prediction, planned_units
+from coremlscope.planning.forecast.kernels import Kernels, Prediction
 from coremlscope.planning.forecast.memory import MemoryModel, find_shortages
 from coremlscope.planning.forecast.model_findings import (
     Saved,
@@ -177,6 +182,7 @@ def forecast(
             one.predictions,
             list(one.main.values()),
             memory,
+            ops,
             is_core_ai=is_core_ai(model),
             with_faster=with_faster,
         )
@@ -193,16 +199,9 @@ def forecast(
         return Forecast(plans=tuple(plans), findings=findings)
     return Forecast(
         plans=tuple(plans),
-        kernels=_refer_to_rows(kernels, ops),
+        kernels=refer_to_rows(kernels.fused, ops),
         estimates=tuple(estimates),
         findings=findings,
-    )
-
-
-def _refer_to_rows(kernels: Kernels, ops: OpTable) -> tuple[Kernel, ...]:
-    rows = {id_: row for row, id_ in enumerate(ops.id)}
-    return tuple(
-        Kernel(k.name, k.kind, tuple(rows[id_] for id_ in k.ops if id_ in rows)) for k in kernels.fused
     )
 
 
@@ -275,7 +274,7 @@ def record_prediction(
     if why:
         raise UnsupportedModelError(why, "only models that are estimated completely can calibrate estimates")
     placed = [place_function(one, device, (setting,), with_advice=False).function for one in main]
-    return record(kernels.fused, planned_units(setting, placed), kernels.converted_bytes)
+    return record(kernels.on(device, (setting,), placed)[setting].place())
 
 
 def plan_functions(
@@ -395,7 +394,8 @@ def _with_estimates(plan: Plan, on: _OnDevice) -> Plan:
             }
             other = replace(other, latency=prediction.estimate(moved).latency, planned=found.latency)
         functions = dict(one.functions)
-        for name, shares in time_shares(found, prediction.kernels.functions).items():
+        functions_of_ops = {op.id: name for name, placed in on.main.items() for op in placed.function.ops}
+        for name, shares in time_shares(found, prediction.place(), functions_of_ops).items():
             functions[name] = replace(functions[name], time_shares=shares)
         settings.append(replace(one, functions=functions, other_plan=other))
     return replace(plan, settings=tuple(settings))
@@ -445,10 +445,13 @@ def _savings(remarks: Mapping[str, Sequence[Remark]], places: Sequence[_OnDevice
 def _unknown_loops(kernels: Kernels, estimates: Sequence[Estimate]) -> Iterator[Finding]:
     """Yields a finding for each loop whose number of iterations is not known."""
     listed = estimates[:_LISTED]
+    places, loops = range(len(kernels.fused)), [*(kernel.loop for kernel in kernels.fused), ""]
     # The seconds of one iteration of each, without loops inside it.
     step_s = [
         {
-            loop: sum(s for kernel, s in zip(kernels.fused, one.kernel_s, strict=True) if kernel.loop == loop)
+            loop: sum(
+                s for of, s in zip(one.kernel_of or places, one.kernel_s, strict=True) if loops[of] == loop
+            )
             for loop in kernels.loops
         }
         for one in listed

@@ -76,15 +76,14 @@ def estimate_saving(before: Estimate, after: Estimate, kept: Sequence[int] | Non
     Args:
         before: The estimate as planned.
         after: The other estimate.
-        kept: For each kernel of `after`, which one of `before` it is, -1 for a new one; None where all are.
+        kept: For each whole kernel of `after`, which one of `before` it is, -1 for a new one; None where all
+            are.
     """
-    places = range(len(after.kernel_s)) if kept is None else kept
-    gone = set(range(len(before.kernel_s))).difference(places)
-    spent = [sum(before.kernel_s[old] for old in gone), 0.0]
-    for new, old in enumerate(places):
-        seconds = before.kernel_s[old] if old >= 0 else 0.0, after.kernel_s[new]
-        is_same = old >= 0 and before.kernel_unit[old] == after.kernel_unit[new]
-        common = min(seconds) if is_same else 0.0
+    spent = [0.0, 0.0]
+    was, will = _spent(before), _spent(after, kept)
+    for key in {*was, *will}:
+        seconds = was.get(key, 0.0), will.get(key, 0.0)
+        common = 0.0 if key[0] < 0 else min(seconds)
         spent = [total + one - common for total, one in zip(spent, seconds, strict=True)]
     fewer = sum(before.parts.get(part, 0.0) - after.parts.get(part, 0.0) for part in _TRANSITIONS)
     spent[0 if fewer > 0 else 1] += abs(fewer)
@@ -93,6 +92,16 @@ def estimate_saving(before: Estimate, after: Estimate, kept: Sequence[int] | Non
     low = math.hypot(spent[0] * below, spent[1] * above_after)
     high = math.hypot(spent[0] * above, spent[1] * below_after)
     return Figure(value, value - low, value + high, "estimated")
+
+
+def _spent(found: Estimate, kept: Sequence[int] | None = None) -> dict[tuple[int, int], float]:
+    """Returns the seconds of the parts of each whole kernel on each unit; below 0 those that are new."""
+    spent: dict[tuple[int, int], float] = {}
+    homes = found.kernel_of or range(len(found.kernel_s))
+    for home, unit, seconds in zip(homes, found.kernel_unit, found.kernel_s, strict=True):
+        key = -1 if home < 0 else home if kept is None else kept[home], unit
+        spent[key] = spent.get(key, 0.0) + seconds
+    return spent
 
 
 def _widths(latency: Figure) -> tuple[float, float]:

@@ -51,19 +51,17 @@ def place_by_preference(
     for setting in settings:
         for id_, backend in _backends(graph, verdicts, preferences[setting]).items():
             choices[id_][setting] = _choice(verdicts[id_], setting, backend)
-    path = [choices[node.id] for one in graphs_of(graph) for node in one.nodes]
     return PlacedFunction(
         name=graph.name,
         ops=tuple(list_ops(graph, verdicts, {}, choices)),
-        units={setting: tuple(of_op[setting].unit for of_op in path) for setting in settings},
         total_ms=dict.fromkeys(settings, 0.0),
     )
 
 
 def crossings(placed: PlacedFunction, setting: ComputeUnits) -> int:
     """How often values go from the Neural Engine to another unit or come from it: a way and back is one."""
-    pairs = itertools.pairwise(placed.units[setting])
-    changes = sum(NEURAL_ENGINE in pair and pair[0] != pair[1] for pair in pairs)
+    units = [segment.unit for segment in placed.segments(setting)]
+    changes = sum(NEURAL_ENGINE in pair for pair in itertools.pairwise(units))
     return -(-changes // 2)
 
 

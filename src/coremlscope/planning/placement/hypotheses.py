@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ from coremlscope.planning.placement.place import Choice, PlacedFunction, PlacedO
 from coremlscope.planning.placement.replan import Costs, replan
 from coremlscope.planning.placement.rules.rule import ProgramFacts
 from coremlscope.planning.placement.search import TransitionCosts
+from coremlscope.planning.placement.segments import find_segments
 from coremlscope.planning.placement.verdict import Reason, Verdict
 from coremlscope.results.plan import EQUAL_COST_MS, TIE_MS, Hypothesis
 
@@ -255,7 +255,6 @@ def _replanned(
         id_: unit for id_, unit in path.items() if unit is not None and unit != ops[id_].choices[setting].unit
     }
     saved = planned_ms - total_ms
-    units = [unit for unit in path.values() if unit is not None]
     return Replanned(
         hypothesis=group.hypothesis,
         unit=group.unit,
@@ -267,5 +266,5 @@ def _replanned(
         units=path,
         total_ms=total_ms,
         saved_ms=saved if abs(saved) > TIE_MS else 0.0,
-        switches=sum(a != b for a, b in itertools.pairwise(units)),
+        switches=max(len(find_segments((id_, path.get(id_)) for id_ in ops)) - 1, 0),
     )

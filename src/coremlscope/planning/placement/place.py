@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -15,6 +14,7 @@ from coremlscope.planning.placement.coreml_view import CoreMLGraph
 from coremlscope.planning.placement.eligibility import Verdicts, only_fails
 from coremlscope.planning.placement.rivals import Cell, find_rival, is_exact
 from coremlscope.planning.placement.search import Route, TransitionCosts, search
+from coremlscope.planning.placement.segments import Segment, find_segments
 from coremlscope.planning.placement.ties import settle
 from coremlscope.planning.placement.verdict import Support, Verdict
 from coremlscope.results.plan import TIE_MS, Undecided
@@ -53,6 +53,7 @@ class PlacedOp(msgspec.Struct, frozen=True, kw_only=True):
         outputs: Names of its results.
         types: Types of its results, as MIL text writes them.
         inserted: True where the file does not hold it.
+        follows: True where it runs where its input is computed.
         depth: How many operations with nested graphs it lies within.
         costs: By backend that may run it.
         verdicts: By unit.
@@ -65,6 +66,7 @@ class PlacedOp(msgspec.Struct, frozen=True, kw_only=True):
     outputs: tuple[str, ...]
     types: tuple[str, ...]
     inserted: bool
+    follows: bool
     depth: int
     costs: Mapping[Backend, PlannedCost]
     verdicts: Mapping[ComputeUnit, Verdict]
@@ -87,19 +89,20 @@ class PlacedFunction(msgspec.Struct, frozen=True):
     Attributes:
         name: The function.
         ops: Its operations in order, nested ones after their owner.
-        units: By setting: the unit of each operation along the paths, of which each graph has one of its own.
         total_ms: By setting: the planned cost of the cheapest path, launches and switches included.
     """
 
     name: str
     ops: tuple[PlacedOp, ...]
-    units: Mapping[ComputeUnits, tuple[ComputeUnit | None, ...]]
     total_ms: Mapping[ComputeUnits, float]
 
+    def segments(self, setting: ComputeUnits) -> list[Segment]:
+        """The segments of the plan, in order."""
+        return find_segments((op.id, op.choices[setting].unit) for op in self.ops)
+
     def switches(self, setting: ComputeUnits) -> int:
-        """How often the path changes its compute unit."""
-        units = [unit for unit in self.units[setting] if unit is not None]
-        return sum(a != b for a, b in itertools.pairwise(units))
+        """How often the plan changes its compute unit."""
+        return max(len(self.segments(setting)) - 1, 0)
 
 
 def place(
@@ -119,18 +122,15 @@ def place(
         settings: For which settings of compute units.
     """
     choices: dict[str, dict[ComputeUnits, Choice]] = {node.id: {} for node in graph.walk()}
-    units: dict[ComputeUnits, list[ComputeUnit | None]] = {setting: [] for setting in settings}
     totals = dict.fromkeys(settings, 0.0)
     for one in graphs_of(graph):
         for setting, (placed, total_ms) in _route(one, verdicts, prices, transition_costs, settings).items():
             for node, choice in zip(one.nodes, placed, strict=True):
                 choices[node.id][setting] = choice
-                units[setting].append(choice.unit)
             totals[setting] += total_ms
     return PlacedFunction(
         name=graph.name,
         ops=tuple(list_ops(graph, verdicts, prices, choices)),
-        units={setting: tuple(of_setting) for setting, of_setting in units.items()},
         total_ms=totals,
     )
 
@@ -338,6 +338,7 @@ def list_ops(
                 outputs=names,
                 types=types,
                 inserted=node.inserted,
+                follows=node.follows,
                 depth=depth,
                 costs=costs,
                 verdicts=known,

@@ -287,7 +287,7 @@ def _with_reasons(answer: Answer, profile: Profile, device: Device, again: Again
         device=device.name,
         waits=_waits(default),
         kinds=_kinds(profile, default),
-        blocks=find_equal_blocks(profile.kernels, default),
+        blocks=find_equal_blocks(profile.kernels_of(default), default),
         off_engine=() if view is None else tuple(_off_engine(view)),
         proposals=tuple(proposals),
         together=find_together(profile, default, again, proposals),
@@ -312,7 +312,7 @@ def _nothing(default: Estimate) -> str:
 def _kinds(profile: Profile, default: Estimate) -> tuple[tuple[str, float], ...]:
     """Returns the shares of the kinds of kernels; what belongs to no kernel is left out."""
     shares: Counter[str] = Counter()
-    for kernel, seconds in zip(profile.kernels, default.kernel_s, strict=False):
+    for kernel, seconds in zip(profile.kernels_of(default), default.kernel_s, strict=False):
         shares[kernel.kind] += seconds / default.latency.value  # type: ignore[assignment]
     return tuple(sorted(shares.items(), key=lambda pair: -pair[1]))
 

@@ -194,16 +194,14 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
         units: The constants of each unit.
         spreads: The uncertainty of each unit's estimates.
         switch_s: The round trip of coming back to an accelerator.
-        switch_Bps: The transfer of tensors between the GPU and the Neural Engine.
-        convert_Bps: Conversion of inputs and outputs that are not in half precision, and transfers from and
-            to the CPU.
+        convert_Bps: Conversion of inputs and outputs that are not in half precision, and transfers of
+            tensors between units.
         own: Constants by chip and unit that replace those scaled to it: a user's calibration.
     """
 
     units: Mapping[ComputeUnit, FittedConstants]
     spreads: Mapping[ComputeUnit, Spread]
     switch_s: float
-    switch_Bps: float  # noqa: N815
     convert_Bps: float  # noqa: N815
     own: Mapping[tuple[str, ComputeUnit], OwnConstants] = msgspec.field(default_factory=dict)
 
@@ -246,7 +244,6 @@ def calibration_of(table: Mapping[str, Any]) -> Calibration:
             for unit, values in table["spreads"].items()
         },
         switch_s=table["switch_s"],
-        switch_Bps=table["switch_Bps"],
         convert_Bps=table["convert_Bps"],
     )
 

@@ -182,6 +182,11 @@ def _with_matrix_units(constants: UnitParameters) -> UnitParameters:
     )
 
 
+def crossing_share(chip: Chip) -> float:
+    """Returns the rate at which tensors change the unit, relative to Macs, whose memories do not limit it."""
+    return min(_bandwidth(chip) / _bandwidth(all_chips()["m1"]), 1.0)
+
+
 def _bandwidth(chip: Chip) -> float:
     for relative in _relatives(chip):
         facts = relative.memory.get("bandwidth_Bps")

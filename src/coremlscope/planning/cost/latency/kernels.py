@@ -7,8 +7,10 @@ shortcut. The table `FUSIONS` defines which operations can be fused with which k
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -155,18 +157,65 @@ class _Chain(msgspec.Struct):
     read: dict[str, int] = msgspec.field(default_factory=dict)
 
 
-def fuse(graph: BoundGraph) -> tuple[Kernel, ...]:
-    """The kernels of a graph in order of execution, those of nested blocks once each, with their steps.
+class Flow(NamedTuple):
+    """A tensor from the operation that makes it to one that reads it, by their ids, with its elements."""
+
+    maker: str
+    reader: str
+    name: str
+    elements: int
+
+
+class Fused:
+    """The kernels of a graph, which a plan may cut: operations are fused where they run on one unit in a row.
 
     Args:
         graph: The bound graph.
+
+    Attributes:
+        kernels: The kernels in order of execution, as if one unit ran them all; those of nested blocks once
+            each, with their steps.
+        flows: The tensors that operations make and read, nested ones included. Contents of states, which
+            all units share, are not among them.
     """
-    return tuple(_Fuser(graph).run())
+
+    def __init__(self, graph: BoundGraph) -> None:
+        self._homes: dict[str, _Fuser] = {}
+        self.kernels = tuple(_Fuser(graph, self._homes).run())
+        kept = {name for one in self._homes.values() for name in one.kept}
+        views = [one.views[id_] for id_, one in self._homes.items()]
+        makers = {value.name: view for view in views for value in view.op.outputs}
+        self.flows = tuple(
+            Flow(makers[name].op.id, view.op.id, name, elements)
+            for view in views
+            for name, elements in _tensors(view)
+            if name in makers and name not in kept
+        )
+
+    def cut(self, kernel: Kernel, groups: Sequence[Sequence[str]]) -> list[Kernel]:
+        """Returns the kernels of which a kernel consists where its operations are not run in a row.
+
+        Args:
+            kernel: One of the kernels.
+            groups: The ids of its operations: those that are run together, in order.
+        """
+        found = [one for ids in groups for one in self._homes[ids[0]].fuse_apart(ids)]
+        for one in found:
+            one.steps, one.loop = kernel.steps, kernel.loop
+            if kernel.weights:
+                # Its weights may be in another form than in the file.
+                one.weight_bytes = min(one.weight_bytes, one.weights * kernel.weight_bytes / kernel.weights)
+        return found
+
+
+def fuse(graph: BoundGraph) -> tuple[Kernel, ...]:
+    """The kernels of a graph in order of execution; see `Fused`."""
+    return Fused(graph).kernels
 
 
 class _Fuser:
-    def __init__(self, graph: BoundGraph) -> None:
-        self.graph = graph
+    def __init__(self, graph: BoundGraph, homes: dict[str, _Fuser]) -> None:
+        self.graph, self.homes = graph, homes
         self.users: dict[str, list[OpView | None]] = defaultdict(list)
         self.chains: dict[str, _Chain] = {}
         self.packed: dict[str, float] = {}
@@ -175,6 +224,8 @@ class _Fuser:
         self.kept: set[str] = set()
         norms = find_norms(graph.ops)
         computing = [view for view in graph.ops if view.op.type != "const"]
+        self.views = {view.op.id: view for view in computing}
+        homes.update(dict.fromkeys(self.views, self))
         #: Reductions of whole maps, by id.
         self.wide = {view.op.id for view in computing if _has(view, Trait.SUMMATION) and over_maps(view)}
         #: For each operation of a normalization, by id: all operations of it, in order.
@@ -185,12 +236,14 @@ class _Fuser:
         for value in graph.graph.outputs:
             self.users[value.name].append(None)
 
-    def run(self) -> Iterator[Kernel]:
+    def run(self) -> list[Kernel]:
+        """Returns the kernels of the graph."""
         chains: list[_Chain | Kernel] = []
         for view in self.graph.ops:
             if self.is_constant(view):
                 continue
-            blocks = [_repeated(view, index, fuse(block)) for index, block in enumerate(view.blocks)]
+            nested = [_Fuser(block, self.homes).run() for block in view.blocks]
+            blocks = [_repeated(view, index, kernels) for index, kernels in enumerate(nested)]
             if view.op.type == "cond":
                 _skip_cheaper(blocks)
             for block in blocks:
@@ -199,7 +252,15 @@ class _Fuser:
             if chain is not None:
                 chains.append(chain)
         kernels = [chain.kernel if isinstance(chain, _Chain) else chain for chain in chains]
-        return iter(_attention(kernels, self.graph.ops))
+        return _attention(kernels, self.views)
+
+    def fuse_apart(self, ids: Sequence[str]) -> list[Kernel]:
+        """Returns the kernels of some operations of a kernel, apart from its others."""
+        one, mine = copy.copy(self), set(ids)
+        one.chains = {}
+        one.norms = {id_: all_ for id_, all_ in self.norms.items() if mine.issuperset(all_)}
+        chains = [one.place(self.views[id_]) for id_ in ids]
+        return _attention([chain.kernel for chain in chains if chain is not None], self.views)
 
     def is_constant(self, view: OpView) -> bool:
         op = view.op
@@ -410,9 +471,8 @@ def _joins(kernel: Kernel, view: OpView, name: str) -> bool:
     )
 
 
-def _attention(kernels: Sequence[Kernel], views: Sequence[OpView]) -> list[Kernel]:
+def _attention(kernels: Sequence[Kernel], views_of: Mapping[str, OpView]) -> list[Kernel]:
     """Fuses a product, its softmax and the product with that into one attention kernel."""
-    views_of = {view.op.id: view for view in views}
     result: list[Kernel] = []
     for kernel in kernels:
         if (
@@ -427,7 +487,7 @@ def _attention(kernels: Sequence[Kernel], views: Sequence[OpView]) -> list[Kerne
     return result
 
 
-def _is_scores(scores: Kernel, softmax: Kernel, product: Kernel, views_of: dict[str, OpView]) -> bool:
+def _is_scores(scores: Kernel, softmax: Kernel, product: Kernel, views_of: Mapping[str, OpView]) -> bool:
     if scores.kind != "matmul" or softmax.kind != "softmax":
         return False
     given = {name for name, _ in _tensors(views_of[softmax.ops[0]])}

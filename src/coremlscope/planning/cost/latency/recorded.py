@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
 
+import numpy as np
 from msgspec.structs import replace
 
-from coremlscope.devices import CPU, UNITS, ComputeUnit, ComputeUnits, Device
+from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, Device
 from coremlscope.planning.cost.latency.calibration import Calibration
-from coremlscope.planning.cost.latency.geometry import Geometry
-from coremlscope.planning.cost.latency.kernels import Kernel
 from coremlscope.planning.cost.latency.kinds import KERNEL_KINDS
 from coremlscope.planning.cost.latency.model import estimate
 from coremlscope.planning.cost.latency.table import KernelTable
+from coremlscope.planning.cost.latency.work import Work
 from coremlscope.results.calibration import KernelColumns
 from coremlscope.results.estimate import Estimate
 
@@ -22,26 +21,23 @@ _STEPS, _UNIT = "steps", "unit"
 _COLUMNS = (*KernelTable.__struct_fields__, _STEPS, _UNIT)
 
 
-def record(
-    kernels: Sequence[Kernel], units: Mapping[str, ComputeUnit], converted_bytes: int = 0
-) -> KernelColumns:
-    """Returns the numbers of a prediction's kernels, equal ones once.
-
-    Args:
-        kernels: The kernels in order.
-        units: The unit of each operation by id; the CPU runs those that are absent.
-        converted_bytes: Bytes of inputs and outputs that are converted to or from half precision.
-    """
-    table = KernelTable.of(kernels)
+def record(work: Work) -> KernelColumns:
+    """Returns the numbers of a prediction's work, those of equal kernels once."""
     rows: dict[tuple[float, ...], int] = {}
     order = []
-    for place, kernel in enumerate(kernels):
-        numbers = [float(getattr(table, name)[place]) for name in KernelTable.__struct_fields__]
-        unit = next((units[id_] for id_ in kernel.ops if id_ in units), CPU)
-        row = (*numbers, float(kernel.steps), float(UNITS.index(unit)))
+    for place, unit in enumerate(work.units):
+        numbers = [float(getattr(work.table, name)[place]) for name in KernelTable.__struct_fields__]
+        row = (*numbers, float(work.steps[place]), float(UNITS.index(unit)))
         order.append(rows.setdefault(row, len(rows)))
     columns = dict(zip(_COLUMNS, zip(*rows, strict=True), strict=True)) if rows else {}
-    return KernelColumns(columns=columns, order=tuple(order), converted_bytes=converted_bytes)
+    return KernelColumns(
+        columns=columns,
+        order=tuple(order),
+        converted_bytes=work.converted_bytes,
+        switches=work.switches,
+        returns=work.returns,
+        moved=tuple((here, there, elements) for (here, there), elements in work.moved.items()),
+    )
 
 
 def is_current(recorded: KernelColumns) -> bool:
@@ -63,7 +59,8 @@ def is_current(recorded: KernelColumns) -> bool:
 def on_unit(recorded: KernelColumns, unit: ComputeUnit) -> KernelColumns:
     """Returns the record with all kernels on one unit."""
     column = (float(UNITS.index(unit)),) * len(recorded.columns[_UNIT])
-    return replace(recorded, columns={**recorded.columns, _UNIT: column})
+    columns = {**recorded.columns, _UNIT: column}
+    return replace(recorded, columns=columns, switches=0, returns=0, moved=())
 
 
 def estimate_recorded(
@@ -80,21 +77,16 @@ def estimate_recorded(
     if not is_current(recorded):
         raise ValueError("the record is of another version")
     columns = {name: [column[row] for row in recorded.order] for name, column in recorded.columns.items()}
-    kernels = [
-        Kernel(kind=KERNEL_KINDS[int(kind)], ops=[str(place)], name="", geometry=Geometry(), steps=int(steps))
-        for place, (kind, steps) in enumerate(zip(columns["kind"], columns[_STEPS], strict=True))
-    ]
-    units = {str(place): UNITS[int(unit)] for place, unit in enumerate(columns[_UNIT])}
-    table = KernelTable.of_columns({name: columns[name] for name in KernelTable.__struct_fields__})
-    return estimate(
-        kernels,
-        units,
-        device,
-        compute_units,
+    work = Work(
+        table=KernelTable.of_columns({name: columns[name] for name in KernelTable.__struct_fields__}),
+        steps=np.array(columns[_STEPS]),
+        units=tuple(UNITS[int(unit)] for unit in columns[_UNIT]),
+        switches=recorded.switches,
+        returns=recorded.returns,
+        moved={(here, there): elements for here, there, elements in recorded.moved},
         converted_bytes=recorded.converted_bytes,
-        calibration=calibration,
-        table=table,
     )
+    return estimate(work, device, compute_units, calibration=calibration)
 
 
 def structure_digest(recorded: KernelColumns) -> str:

@@ -75,6 +75,16 @@ class KernelTable(msgspec.Struct, frozen=True, kw_only=True):
         others = {name: _floats(columns[name]) for name in cls.__struct_fields__ if name != "kind"}
         return cls(kind=kinds, **others)
 
+    def take(self, rows: Sequence[int]) -> KernelTable:
+        """Returns some of the rows, in this order."""
+        places = np.array(rows, dtype=np.int64)
+        return KernelTable(**{name: getattr(self, name)[places] for name in self.__struct_fields__})
+
+    def joined(self, other: KernelTable) -> KernelTable:
+        """Returns the rows of both."""
+        columns = self.__struct_fields__
+        return KernelTable(**{n: np.concatenate([getattr(self, n), getattr(other, n)]) for n in columns})
+
     def __len__(self) -> int:
         return len(self.kind)
 

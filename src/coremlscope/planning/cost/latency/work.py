@@ -1,0 +1,189 @@
+"""What a prediction does on each unit: its kernels in the order of a plan's segments, and what crosses these.
+
+Kernels are fused within a segment: one that a plan divides is cut. A tensor that is read on another unit than
+that which made it crosses once, however many operations read it there, and whatever lies in between. A
+segment of which nothing is left as work, such as one with a `reshape`, is a kernel that only starts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from coremlscope.devices.unit import CPU, ComputeUnit
+from coremlscope.planning.cost.latency.geometry import Geometry
+from coremlscope.planning.cost.latency.kernels import Flow, Kernel
+from coremlscope.planning.cost.latency.table import Floats, KernelTable
+from coremlscope.planning.placement.segments import find_segments
+
+#: Cuts a kernel into those of groups of its operations.
+Cut = Callable[[Kernel, Sequence[Sequence[str]]], Sequence[Kernel]]
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What a prediction does on each unit.
+
+    Attributes:
+        table: The kernels in order.
+        steps: How often each runs.
+        units: The unit of each.
+        kernels: The kernels; empty where only their numbers were recorded.
+        parts_of: The place of the whole kernel that each is or is a part of; -1 for one that only starts.
+            Empty where each is whole and in its place.
+        switches: How often the plan changes the unit.
+        returns: How often a prediction comes back to an accelerator, in all iterations of loops.
+        moved: Elements that cross from one unit to another.
+        converted_bytes: Bytes of inputs and outputs that are converted to or from half precision.
+    """
+
+    table: KernelTable
+    steps: Floats
+    units: tuple[ComputeUnit, ...]
+    kernels: tuple[Kernel, ...] = ()
+    parts_of: tuple[int, ...] = ()
+    switches: int = 0
+    returns: int = 0
+    moved: Mapping[tuple[ComputeUnit, ComputeUnit], float] = {}
+    converted_bytes: int = 0
+
+
+def place_kernels(
+    kernels: Sequence[Kernel],
+    walk: Sequence[tuple[str, ComputeUnit | None]],
+    flows: Sequence[Flow] = (),
+    cut: Cut | None = None,
+    table: KernelTable | None = None,
+    converted_bytes: int = 0,
+) -> Work:
+    """Returns the work of kernels on the units of a plan.
+
+    Args:
+        kernels: The kernels, as if one unit ran them all. The CPU runs those that are not planned, at last.
+        walk: The planned operations in order, each with its unit; see `find_segments`.
+        flows: The tensors between operations.
+        cut: Cuts a kernel that more than one segment runs; None where there are no such kernels.
+        table: The kernels as a table, if many plans share it.
+        converted_bytes: Bytes of inputs and outputs that are converted to or from half precision.
+    """
+    segments = find_segments(walk)
+    home = {id_: place for place, segment in enumerate(segments) for id_ in segment.ops}
+    # Operations without a unit run with those before them.
+    last = 0
+    for id_, _ in walk:
+        last = home.setdefault(id_, last)
+    steps_of = {id_: kernel.steps for kernel in kernels for id_ in kernel.ops}
+    placed = list(_place_each(kernels, home, len(segments), cut))
+    idle = set(range(len(segments))).difference(one.segment for one in placed)
+    placed += [_Placed(place, -1, _start(segments[place].ops, steps_of)) for place in idle]
+    placed.sort(key=lambda one: one.segment)
+    rows, is_whole = _rows(kernels, placed, table)
+    steps = np.array([one.kernel.steps for one in placed], dtype=np.float64)
+    units = [*(segment.unit for segment in segments), CPU]
+    return Work(
+        table=rows,
+        steps=steps,
+        units=tuple(units[one.segment] for one in placed),
+        kernels=tuple(one.kernel for one in placed),
+        parts_of=() if is_whole else tuple(one.part_of for one in placed),
+        switches=max(len(segments) - 1, 0),
+        returns=_returns([one.segment for one in placed], units, steps),
+        moved=_moved(flows, {id_: units[segment] for id_, segment in home.items()}, steps_of),
+        converted_bytes=converted_bytes,
+    )
+
+
+class _Placed(NamedTuple):
+    """A kernel in a segment, and the whole kernel that it is a part of."""
+
+    segment: int
+    part_of: int
+    kernel: Kernel
+
+
+def _place_each(
+    kernels: Sequence[Kernel], home: Mapping[str, int], last: int, cut: Cut | None
+) -> Iterator[_Placed]:
+    """Yields the kernels of each segment, those that are not planned in the last one."""
+    for place, kernel in enumerate(kernels):
+        groups = _groups(kernel.ops, home, last)
+        pieces = [kernel] if len(groups) == 1 or cut is None else cut(kernel, list(groups.values()))
+        for piece in pieces:
+            yield _Placed(home.get(piece.ops[0], last) if piece.ops else last, place, piece)
+
+
+def _rows(
+    kernels: Sequence[Kernel], placed: Sequence[_Placed], table: KernelTable | None
+) -> tuple[KernelTable, bool]:
+    """Returns the table of placed kernels, and whether it is that of the whole ones in their order."""
+    extra = [one.kernel for one in placed if one.part_of < 0 or one.kernel is not kernels[one.part_of]]
+    beyond = {id(kernel): len(kernels) + place for place, kernel in enumerate(extra)}
+    order = [beyond.get(id(one.kernel), one.part_of) for one in placed]
+    whole = KernelTable.of(kernels) if table is None else table
+    if order == list(range(len(kernels))):
+        return whole, True
+    return whole.joined(KernelTable.of(extra)).take(order), False
+
+
+def _groups(ops: Sequence[str], home: Mapping[str, int], last: int) -> dict[int, list[str]]:
+    """Returns operations by their segment, the last one for those that are not planned at all.
+
+    An operation that the plan folds into others stays with the one before it.
+    """
+    at = next((home[id_] for id_ in ops if id_ in home), last)
+    found: dict[int, list[str]] = {}
+    for id_ in ops:
+        at = home.get(id_, at)
+        found.setdefault(at, []).append(id_)
+    return found or {last: []}
+
+
+def _start(ops: Sequence[str], steps_of: Mapping[str, int]) -> Kernel:
+    """Returns the kernel of operations that leave no work: it only starts."""
+    name = ops[0].rpartition("/")[2]
+    steps = max(steps_of.get(id_, 1) for id_ in ops)
+    return Kernel(kind="reshape", ops=list(ops), name=name, geometry=Geometry(), steps=steps)
+
+
+def _returns(segments: Sequence[int], units: Sequence[ComputeUnit], steps: Floats) -> int:
+    """Returns how often a prediction comes back to an accelerator: every entry but the first one of each.
+
+    The launch of an accelerator includes its first round trip, from the CPU and back.
+    """
+    entries: Counter[ComputeUnit] = Counter(units[segment] for segment in segments[:1])
+    for before, after, times in _ways(segments, steps):
+        if units[before] != units[after]:
+            entries[units[after]] += times
+    return sum(max(times - 1, 0) for unit, times in entries.items() if unit != CPU)
+
+
+def _ways(segments: Sequence[int], steps: Floats) -> Iterator[tuple[int, int, int]]:
+    """Yields how often a prediction goes from one segment to another, also back to the first of a loop."""
+    begin = 0
+    for place, times in enumerate(steps):
+        is_last = place + 1 == len(steps)
+        if not is_last:
+            yield segments[place], segments[place + 1], int(min(times, steps[place + 1]))
+        if is_last or steps[place + 1] != times:
+            if times > 1:
+                yield segments[place], segments[begin], int(times) - 1
+            begin = place + 1
+
+
+def _moved(
+    flows: Iterable[Flow], unit_of: Mapping[str, ComputeUnit], steps_of: Mapping[str, int]
+) -> dict[tuple[ComputeUnit, ComputeUnit], float]:
+    """Returns the elements that cross: each tensor once to every unit that reads it."""
+    crossing: dict[tuple[str, str, ComputeUnit, ComputeUnit], float] = {}
+    for flow in flows:
+        here, there = unit_of.get(flow.maker), unit_of.get(flow.reader)
+        if here is not None and there is not None and here != there:
+            times = max(steps_of.get(flow.reader, 1), 1)
+            crossing.setdefault((flow.maker, flow.name, here, there), float(flow.elements * times))
+    found: dict[tuple[ComputeUnit, ComputeUnit], float] = {}
+    for (*_, here, there), elements in crossing.items():
+        found[here, there] = found.get((here, there), 0.0) + elements
+    return found
