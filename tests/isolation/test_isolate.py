@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,10 @@ from coremltools.converters.mil.frontend.milproto.load import load
 from coremlscope.base.errors import OutputError, UnsupportedModelError, UsageError
 from coremlscope.cli import main
 from coremlscope.devices.targets import Targets
-from coremlscope.dropin import install, uninstall
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
+from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
 from coremlscope.model import ir
 from coremlscope.model.schema import message_class
 from coremlscope.model.subject import Subject
@@ -29,6 +28,7 @@ from coremlscope.studies.isolation.files import write_part
 from coremlscope.studies.isolation.isolate import isolate, open_cutter
 from coremlscope.studies.isolation.parts import Part
 from coremlscope.studies.isolation.selection import select_units
+from tests.support.coreml_children import as_a_mac
 from tests.support.decoders import decoder
 from tests.support.networks import network, random, read
 from tests.support.programs import build
@@ -333,24 +333,21 @@ def test_models_without_parts(corpus: Path) -> None:
         assert caught.value.hint
 
 
-@pytest.mark.skipif(sys.platform == "darwin", reason="on a Mac this is Core ML itself")
-def test_core_ml_runs_parts(sample: Path, tmp_path: Path) -> None:
-    install()
-    try:
-        for model, chosen in (
-            (container.read(sample), range(3, 20)),
-            (decoder(context=16, hidden=32), range(40)),
-        ):
-            cutter, _ = open_cutter(model)
-            part = cutter.cut(chosen)
-            path = tmp_path / f"part-{len(chosen)}.mlpackage"
-            write_part(cutter, part, path)
-            for unit in ("all", "cpu_only"):
-                found = differences(part.expected, run_on_core_ml(part, path, unit))
-                assert found.keys() == part.expected.keys()
-                assert all(value is not None and value < 1e-2 for value in found.values())
-    finally:
-        uninstall()
+@pytest.mark.usefixtures("_preloading")
+def test_core_ml_runs_parts(sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_a_mac(monkeypatch)
+    for model, chosen in (
+        (container.read(sample), range(3, 20)),
+        (decoder(context=16, hidden=32), range(40)),
+    ):
+        cutter, _ = open_cutter(model)
+        part = cutter.cut(chosen)
+        path = tmp_path / f"part-{len(chosen)}.mlpackage"
+        write_part(cutter, part, path)
+        for unit in ("all", "cpu_only"):
+            found = differences(part.expected, run_on_core_ml(part, path, unit, CORE_ML_LIMITS))
+            assert found.keys() == part.expected.keys()
+            assert all(value is not None and value < 1e-2 for value in found.values())
 
 
 def test_the_verb(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

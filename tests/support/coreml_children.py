@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import sys
+import urllib.request  # noqa: F401 - later it would be imported as on a Mac, where it needs another module
+from functools import partial
 
+import pytest
+
+from coremlscope.devices import find_device
+from coremlscope.measure.coreml.plan import ask_core_ml
+from coremlscope.results.measurement import Conditions, Machine
 from tests.support.preloaded import preloaded_child
 
 __all__ = [
+    "MACHINE",
     "PLAN_CHILD",
     "TIMING_CHILD",
+    "as_a_mac",
     "child_over_dropin",
     "child_over_frameworks",
     "scripted_timing_child",
 ]
 
+#: Executed before the drop-in is installed.
+_FAULTY = "from tests.support import faulty_core_ml as f; f.install({fault!r})"
 _SCRIPT = """
 import json, os, sys
 from coremlscope.base.processes.channel import send
@@ -56,3 +67,24 @@ def child_over_frameworks(module: str, fault: str = "") -> tuple[str, ...]:
 
 PLAN_CHILD = child_over_dropin("coremlscope.measure.coreml.plan_child")
 TIMING_CHILD = child_over_dropin("coremlscope.measure.coreml.timing_child")
+MACHINE = Machine(processor="Apple M1", cores=8, os="macOS 14.5 (arm64)", power_mode="normal")
+
+
+def as_a_mac(patch: pytest.MonkeyPatch, fault: str = "") -> None:
+    """Makes this process one on an M1, with the drop-in in Core ML's place; on a Mac Core ML itself answers.
+
+    Args:
+        patch: Undoes it.
+        fault: What Core ML does wrong; see `faulty_core_ml`. Needs the fixture `_preloading`.
+    """
+    before, package = _FAULTY.format(fault=fault) if fault else "pass", "coremlscope.measure.coreml"
+    children = [child_over_dropin(f"{package}.{name}", before) for name in ("timing_child", "plan_child")]
+    patch.setattr("sys.platform", "darwin")
+    patch.delenv("COREMLSCOPE_ENGINE", raising=False)
+    measure = "coremlscope.measure.coreml"
+    patch.setattr(f"{measure}.plan.this_mac", lambda: find_device("m1", "14.5"))
+    patch.setattr(f"{measure}.service.CHILD", children[0])
+    patch.setattr(f"{measure}.plan.ask_core_ml", partial(ask_core_ml, command=children[1]))
+    patch.setattr(f"{measure}.timing.this_machine", lambda: MACHINE)
+    calm = Conditions("normal", "AC Power", "nominal")
+    patch.setattr(f"{measure}.timing.conditions", lambda: calm)

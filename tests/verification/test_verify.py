@@ -13,7 +13,6 @@ from coremltools.converters.mil.frontend.milproto.load import load
 from coremlscope import verify
 from coremlscope.base.errors import InputError, OutputError, UsageError
 from coremlscope.cli import main
-from coremlscope.dropin import install, uninstall
 from coremlscope.formats import container
 from coremlscope.model.subject import Subject
 from coremlscope.reports.json import render_json
@@ -22,6 +21,7 @@ from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.reports.verification import verification_document
 from coremlscope.results.verification import VERIFICATION, Verification
 from coremlscope.verification.pairing import plain_name
+from tests.support.coreml_children import as_a_mac
 from tests.support.faulty_programs import PROGRAMS, Planted
 
 #: One of each way to go wrong; the long suite has them all.
@@ -163,13 +163,11 @@ def test_reports_have_every_part(overflowing: Verification) -> None:
     assert values["fixes"][0]["before"] is None
 
 
-def test_core_ml_is_verified_over_the_drop_in(built: _Built) -> None:
+@pytest.mark.usefixtures("_preloading")
+def test_core_ml_is_verified_over_the_drop_in(built: _Built, monkeypatch: pytest.MonkeyPatch) -> None:
     model, _ = built["overflow-attention"]
-    install()
-    try:
-        found = verify(model, model, compute_units=["cpu_only"])
-    finally:
-        uninstall()
+    as_a_mac(monkeypatch)
+    found = verify(model, model, compute_units=["cpu_only"])
     runs = {output.run: output.relative or 0.0 for output in found.outputs}
     assert runs["fp32"] == 0
     assert runs["cpu_only"] < 2e-3

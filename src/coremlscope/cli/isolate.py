@@ -79,7 +79,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     add_engine(parser)
     parser.add_argument("--iterations", metavar="N", type=at_least(1), help="timed predictions, exactly")
-    add_limits(parser, "the work")
+    add_limits(parser, "each run of Core ML, or the work without them,")
     add_reports(
         parser,
         RENDERERS,
@@ -105,21 +105,24 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.devices.targets import Targets
+    from coremlscope.measure.effort import Effort
     from coremlscope.reports.isolation import isolation_document
     from coremlscope.reports.json import render_values
     from coremlscope.studies.isolation.isolate import isolate
 
+    targets = Targets(arguments.device, arguments.os, arguments.compute_units)
     with progress_line(not arguments.quiet) as progress:
         found = call_on_model(
             isolate,
             arguments,
-            limits_of(arguments),
+            limits_of(arguments, settings=targets.settings),
             progress,
             output=arguments.part,
             op=arguments.op,
             span=arguments.range,
             type=arguments.type,
-            devices=Targets(arguments.device, arguments.os, arguments.compute_units),
+            devices=targets,
+            effort=Effort(timeout_s=arguments.timeout, memory_bytes=arguments.memory),
             engine=arguments.engine,
             iterations=arguments.iterations,
             overwrite=arguments.overwrite,

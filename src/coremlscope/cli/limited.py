@@ -16,11 +16,24 @@ if TYPE_CHECKING:
     from coremlscope.measure.contract import Progress
 
 
-def limits_of(arguments: argparse.Namespace) -> ChildLimits:
-    """Returns the limits of `--timeout` and `--memory`."""
+#: Processes of Core ML that one setting takes at most.
+_RUNS = 3
+
+
+def limits_of(arguments: argparse.Namespace, settings: Sequence[str] = ()) -> ChildLimits:
+    """Returns the limits of `--timeout` and `--memory`.
+
+    Args:
+        arguments: The parsed arguments of `add_limits`.
+        settings: The settings under which Core ML may run in processes of their own, which have the same
+            limits: measured, planned and compared. What they found is kept, so this one waits for them.
+    """
     from coremlscope.base.processes.child import ChildLimits
 
-    return ChildLimits(time_s=arguments.timeout, memory_bytes=arguments.memory)
+    count = 1 + _RUNS * len(settings)
+    time_s = None if arguments.timeout is None else arguments.timeout * count
+    silence_s = ChildLimits().silence_s * (2 if settings else 1)
+    return ChildLimits(silence_s=silence_s, time_s=time_s, memory_bytes=arguments.memory)
 
 
 def call_on_model(

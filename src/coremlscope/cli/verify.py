@@ -102,7 +102,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="the package that --apply writes",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace an existing package")
-    add_limits(parser, "the work")
+    add_limits(parser, "each run of Core ML, or the work without them,")
     add_reports(parser, VERIFICATION_RENDERERS, flags=("--report",))
 
 
@@ -133,6 +133,7 @@ def _add_tolerances(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope.measure.effort import Effort
     from coremlscope.reports.verification import verification_document
 
     if arguments.apply != (arguments.fixed is not None):
@@ -146,18 +147,20 @@ def _run(arguments: argparse.Namespace) -> int:
             if is_core_ai
             else "give the .onnx or .pt2 file that the model was converted from, another model, or .npz",
         )
+    units = _units(arguments.compute_units)
     with progress_line(not arguments.quiet) as bars:
         found = call_on_model(
             verify_file,
             arguments,
-            limits_of(arguments),
+            limits_of(arguments, settings=units),
             bars,
             reference=arguments.reference,
             rtol=arguments.rtol,
             atol=arguments.atol,
             min_psnr=arguments.min_psnr,
             top_k=arguments.top_k,
-            compute_units=_units(arguments.compute_units),
+            compute_units=units,
+            effort=Effort(timeout_s=arguments.timeout, memory_bytes=arguments.memory),
             apply=arguments.fixed,
             overwrite=arguments.overwrite,
         )

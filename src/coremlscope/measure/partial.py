@@ -16,9 +16,8 @@ def explain_partial(error: EngineError | KeyboardInterrupt, phase: str) -> tuple
     """
     where = f" (phase: {phase})" if phase else ""
     if isinstance(error, EngineError):
-        partial = EarlyEnd(
-            "limit" if isinstance(error, LimitError) else "failed", phase, error.message + where
-        )
+        text = error.message.removesuffix(where) + where
+        partial = EarlyEnd("limit" if isinstance(error, LimitError) else "failed", phase, text)
         hint, code = error.hint, error.exit_code
     else:
         partial = EarlyEnd("interrupted", phase, f"interrupted{where}")

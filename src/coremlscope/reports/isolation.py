@@ -80,5 +80,5 @@ def _difference(tensor: PartTensor, runtime: str) -> str:
         return "–"
     found = tensor.difference[runtime]
     if found is None:
-        return "inf or NaN"
+        return "not comparable"
     return "equal" if found == 0 else f"{found:.1e}"

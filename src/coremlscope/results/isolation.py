@@ -38,8 +38,8 @@ class PartTensor(msgspec.Struct, frozen=True, kw_only=True):
         largest: The largest finite element; None if there is none.
         not_finite: The number of elements that are infinite or NaN.
         difference: For each runtime that ran the part, the largest difference from the whole model, as a
-            share of the largest magnitude; 0 for equal values, None where one of the two is not finite and
-            the other differs.
+            share of the largest magnitude; 0 for equal values, None where nothing can be compared: the output
+            is missing or has another size, or one of the two is not finite and the other differs.
     """
 
     name: str

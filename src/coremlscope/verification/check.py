@@ -287,6 +287,17 @@ class Check:
             self.has_rounded_weights if label == "fp32" else self.is_half,
         )
 
+    def not_compared(self, name: str, label: str, why: str) -> ComparedOutput:
+        """Returns the row of an output that has no value to compare, which is no agreement."""
+        return ComparedOutput(
+            name=name,
+            reference=self.matched[name],
+            run=label,
+            meaning=meaning_of(choose_function(self.call.model, self.name), name, self.exact),
+            passed=False,
+            why=f"nothing was compared: {why}",
+        )
+
     def agrees_with(self, theirs: Run) -> bool:
         """Returns whether the outputs in float32 are those of another run of the reference."""
         before, self.theirs = self.theirs, theirs

@@ -6,21 +6,26 @@ ML fuses and where it runs operations.
 
 from __future__ import annotations
 
-import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
-from coremlscope.base.errors import EngineError, MissingDependencyError, UsageError
+from coremlscope.base.errors import EngineError
+from coremlscope.base.processes.child import ChildLimits
 from coremlscope.devices.unit import ComputeUnits
+from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
-from coremlscope.measure.coreml.units import effective_units
-from coremlscope.model.features.images import image_of_feature, to_image
+from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
+from coremlscope.measure.coreml.service import CoreMLPrediction, predict_by_core_ml, require_core_ml
+from coremlscope.measure.coreml.units import distinct_units
+from coremlscope.measure.settings import not_measured
+from coremlscope.model.features.images import from_image, image_of_feature, is_image, to_image
 from coremlscope.model.ir import (
+    Array,
     ArrayFeature,
     DType,
     Feature,
@@ -32,67 +37,103 @@ from coremlscope.model.ir import (
     Value,
 )
 from coremlscope.runtime.execution.binding import choose_function
+from coremlscope.verification.check import Check
 from coremlscope.verification.edits import with_function
 from coremlscope.verification.intermediates import Intermediate, Run
 from coremlscope.verification.own_run import FunctionCall
 
-#: The native module of coremltools, which the drop-in runtime replaces off a Mac.
-_NATIVE = "coremltools.libcoremlpython"
 #: Types of outputs, and the first specification version that has each (source: coremltools'
 #: `ArrayFeatureType`).
 _OUTPUT_TYPES = {DType.FP32: 1, DType.INT32: 1, DType.FP16: 7}
 
 
-def run_on_units(call: FunctionCall, name: str, exact: Run, units: ComputeUnits) -> Run:
-    """Runs a function of a model under a setting of compute units, and returns its values.
+def check_on_units(check: Check, units: Sequence[ComputeUnits], limits: ChildLimits) -> None:
+    """Runs the model under settings of compute units, and compares each output; a failure costs one setting.
+
+    Args:
+        check: The verification; it gets a row for each setting and output, runs and remarks.
+        units: The settings.
+        limits: When to give up on a setting.
+
+    Raises:
+        UsageError: This is not a Mac.
+        MissingDependencyError: coremltools is not installed.
+    """
+    if units:
+        require_core_ml("leave --compute-units out: fp16 rounding is simulated")
+    for setting in distinct_units(units):
+        check.progress(f"running the model on {setting}")
+        try:
+            prediction, run = run_on_units(check.call, check.name, check.exact, setting, limits)
+        except EngineError as error:
+            check.findings.append(not_measured(setting, error))
+            check.outputs += [check.not_compared(output, setting, error.message) for output in check.matched]
+            continue
+        check.findings += prediction.findings
+        check.units[setting] = run
+        check.outputs += check.compare(run, setting)
+        check.outputs += [
+            check.not_compared(output, setting, _difference_in_form(check.exact, prediction, output))
+            for output in check.matched
+            if output not in run.outputs
+        ]
+
+
+def _difference_in_form(exact: Run, prediction: CoreMLPrediction, output: str) -> str:
+    """Says why an output has no value that can be compared."""
+    if output not in prediction.outputs:
+        return "Core ML returned no such output"
+    shape = np.asarray(prediction.outputs[output]).shape
+    return f"Core ML returned the shape {shape} instead of {exact.output(output).shape}"
+
+
+def run_on_units(
+    call: FunctionCall, name: str, exact: Run, units: ComputeUnits, limits: ChildLimits = CORE_ML_LIMITS
+) -> tuple[CoreMLPrediction, Run]:
+    """Runs a function of a model under a setting of compute units.
 
     Args:
         call: The function and its inputs.
         name: The name of the function.
         exact: A run that tells the order of the values.
         units: The setting.
+        limits: When to give up.
+
+    Returns:
+        What Core ML returned, and those values of it that have as many elements as in the other run.
 
     Raises:
-        UsageError: This is not a Mac.
-        MissingDependencyError: coremltools is not installed.
         EngineError: Core ML failed.
     """
-    if sys.platform != "darwin" and _NATIVE not in sys.modules:
-        raise UsageError(
-            "Core ML runs on a Mac only", "leave --compute-units out: fp16 rounding is simulated"
-        )
-    try:
-        import coremltools
-    except ImportError:
-        raise MissingDependencyError(
-            "Core ML is run through coremltools, which is not installed",
-            "install it: pip install 'coremlscope[coreml]'",
-        ) from None
-    model, values = call.model, dict[str, Intermediate]()
-    options: dict[str, Any] = {"compute_units": coremltools.ComputeUnit[effective_units(units).upper()]}
-    if len(model.description.functions) > 1:
-        options["function_name"] = name
+    description = choose_function(call.model, name).description
     given = {
         feature.name: image_of_feature(to_image(call.inputs[feature.name], feature.type), feature.type)
         if isinstance(feature.type, ImageFeature)
         else call.inputs[feature.name]
-        for feature in choose_function(model, name).description.inputs
+        for feature in description.inputs
     }
     with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
-        path = _written(model, name, exact, Path(folder))
-        try:
-            results = coremltools.models.MLModel(str(path), **options).predict(given)
-        except Exception as error:  # Core ML's failures reach Python as exceptions of several types.
-            raise EngineError(f"Core ML cannot run the model under {units}: {error}") from error
+        path = _written(call.model, name, exact, Path(folder))
+        prediction = predict_by_core_ml(container.read(path), given, units, function=name, limits=limits)
+    images = {f.name: f.type for f in description.outputs if isinstance(f.type, ImageFeature)}
+    returned = {**prediction.states, **prediction.outputs}
+    values = dict[str, Intermediate]()
     for key, value in exact.values.items():
-        found = np.asarray(results[key]) if key in results else None
+        array = _as_tensor(returned.get(key), images.get(key))
         if not value.op:
             values[key] = value
-        elif found is not None and found.size == value.array.size:
-            array = found.astype(value.array.dtype).reshape(value.array.shape)
+        elif array is not None and array.size == value.array.size:
+            array = array.astype(value.array.dtype).reshape(value.array.shape)
             values[key] = replace(value, array=array)
     outputs = {output: value for output, value in exact.outputs.items() if value in values}
-    return Run(label=f"Core ML, {units}", values=values, outputs=outputs)
+    return prediction, Run(label=f"Core ML, {units}", values=values, outputs=outputs)
+
+
+def _as_tensor(value: Any, image: ImageFeature | None) -> Array | None:
+    """Returns what coremltools gave as a tensor; None for texts, dictionaries and what is absent."""
+    if is_image(value):
+        return None if image is None else from_image(value, image)
+    return value if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" else None
 
 
 def _written(model: Model, function: str, exact: Run, folder: Path) -> Path:

@@ -13,6 +13,8 @@ from coremlscope.base.writing import check_apart
 from coremlscope.devices.unit import ComputeUnits
 from coremlscope.formats import container
 from coremlscope.formats.packaging import check_package, write_mlpackage
+from coremlscope.measure.coreml.limits import core_ml_limits
+from coremlscope.measure.effort import Effort
 from coremlscope.model.ir import Model, Pipeline, Program
 from coremlscope.model.subject import Source, Subject
 from coremlscope.ops.classical.suppression import NonMaximumSuppression
@@ -22,7 +24,7 @@ from coremlscope.results.verification import Verification
 from coremlscope.runtime.execution.binding import choose_function
 from coremlscope.runtime.execution.wiring import stage_names
 from coremlscope.verification.check import Check
-from coremlscope.verification.core_ml_units import run_on_units
+from coremlscope.verification.core_ml_units import check_on_units
 from coremlscope.verification.edits import with_function
 from coremlscope.verification.inputs import Inputs, choose_inputs, other_kinds
 from coremlscope.verification.later_calls import check_changes, first_differing_call, first_differing_kind
@@ -48,6 +50,7 @@ def verify(
     min_psnr: float | None = None,
     top_k: int | None = None,
     compute_units: Sequence[ComputeUnits] = (),
+    effort: Effort | None = None,
     apply: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     progress: Callable[[str], None] | None = None,
@@ -73,6 +76,7 @@ def verify(
         top_k: For classes, how many of the best ones must be the same, instead of `rtol`.
         compute_units: Settings under which Core ML runs the model as well, on a Mac; not yet confirmed on a
             device.
+        effort: Limits of each run of Core ML.
         apply: Where to write the model with the changes that work: a `.mlpackage`.
         overwrite: Replaces an existing package at that path.
         progress: Called with what is done now.
@@ -122,10 +126,7 @@ def verify(
     later = first_differing_call(check, opened, draw)
     if later is None and check.passes:
         later = first_differing_kind(check, opened, other_kinds(chosen, drawn, seed))
-    for setting in compute_units:
-        check.progress(f"running the model on {setting}")
-        check.units[setting] = run_on_units(check.call, check.name, check.exact, setting)
-        check.outputs += check.compare(check.units[setting], setting)
+    check_on_units(check, compute_units, core_ml_limits(effort or Effort()))
     searched = check if later is None or later.passes else later
     try:
         find_faults(searched)

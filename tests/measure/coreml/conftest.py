@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import sys
-import urllib.request  # noqa: F401 - later it would be imported as on a Mac, where it needs another module
-from functools import partial
 
 import pytest
 
-from coremlscope.devices import find_device
-from coremlscope.measure.coreml.plan import ask_core_ml
-from coremlscope.measure.coreml.timing import CoreMLMeasurer
 from coremlscope.measure.coreml.units import UNITS_VARIABLE, effective_units
-from coremlscope.results.measurement import Conditions, Machine
 from coremlscope.runtime.engines.host import this_machine
-from tests.support.coreml_children import PLAN_CHILD, TIMING_CHILD
+from tests.support.coreml_children import MACHINE, as_a_mac
 
-_MACHINE = Machine(processor="Apple M1", cores=8, os="macOS 14.5 (arm64)", power_mode="normal")
 IS_MAC = sys.platform == "darwin"
 
 
@@ -24,7 +17,7 @@ IS_MAC = sys.platform == "darwin"
 def _no_virtual_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measurements in a virtual Mac are as of any other; what is said of it has tests of its own."""
     if this_machine().is_virtual:
-        monkeypatch.setattr("coremlscope.measure.coreml.timing.this_machine", lambda: _MACHINE)
+        monkeypatch.setattr("coremlscope.measure.coreml.timing.this_machine", lambda: MACHINE)
 
 
 @pytest.fixture
@@ -39,12 +32,4 @@ def free_units(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def mac(monkeypatch: pytest.MonkeyPatch) -> None:
     """An M1 with the drop-in in Core ML's place; on a Mac Core ML itself answers."""
-    monkeypatch.setattr("sys.platform", "darwin")
-    monkeypatch.delenv("COREMLSCOPE_ENGINE", raising=False)
-    measure = "coremlscope.measure.coreml"
-    monkeypatch.setattr(f"{measure}.plan.this_mac", lambda: find_device("m1", "14.5"))
-    monkeypatch.setattr(f"{measure}.plan.ask_core_ml", partial(ask_core_ml, command=PLAN_CHILD))
-    monkeypatch.setattr(f"{measure}.timing.CoreMLMeasurer", partial(CoreMLMeasurer, command=TIMING_CHILD))
-    monkeypatch.setattr(f"{measure}.timing.this_machine", lambda: _MACHINE)
-    calm = Conditions("normal", "AC Power", "nominal")
-    monkeypatch.setattr(f"{measure}.timing.conditions", lambda: calm)
+    as_a_mac(monkeypatch)

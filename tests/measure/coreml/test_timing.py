@@ -107,9 +107,9 @@ def test_a_process_of_its_own_times(package: Path, tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("end", "error", "cause"),
     [
-        ("os.abort()", "Core ML failed: Core ML aborted the process (SIGABRT)", "failed"),
-        ("sys.exit(0)", "Core ML made no predictions", "failed"),
-        ("import time; time.sleep(60)", "Core ML took longer than 600 s", "limit"),
+        ("os.abort()", "Core ML under cpu_only failed: Core ML aborted the process (SIGABRT)", "failed"),
+        ("sys.exit(0)", "Core ML under cpu_only made no predictions", "failed"),
+        ("import time; time.sleep(60)", "Core ML under cpu_only took longer than 600 s", "limit"),
     ],
 )
 def test_what_was_timed_before_is_kept(

@@ -6,6 +6,8 @@ pytorch/executorch #11541, microsoft/onnxruntime #22275, soniqo/speech-swift #31
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from coremlscope.base.errors import how_to_install
 from coremlscope.base.findings import Finding
 from coremlscope.base.processes.endings import Failures, KnownFailure, find_failure, lines_of
@@ -98,3 +100,17 @@ def fallback_findings(said: str, units: str) -> tuple[Finding, ...]:
         f" times are of other units, at least in part; it wrote: {line}"
     )
     return (Finding(id="compilation-fell-back", severity="warning", text=text, hint=hint),)
+
+
+def not_finite_findings(outputs: Sequence[str], units: str) -> tuple[Finding, ...]:
+    """Returns a warning where outputs of a prediction have elements that are infinite or not a number.
+
+    Args:
+        outputs: The names of these outputs.
+        units: The setting of compute units.
+    """
+    if not outputs:
+        return ()
+    text = f"Under {units} Core ML returned infinite or NaN elements: {', '.join(outputs)}."
+    hint = "compare settings with `coremlscope verify --compute-units every`"
+    return (Finding(id="not-finite", severity="warning", text=text, hint=hint),)

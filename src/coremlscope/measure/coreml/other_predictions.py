@@ -15,9 +15,9 @@ import msgspec.structs
 
 from coremlscope.base.errors import EngineError, how_to_install
 from coremlscope.base.findings import Finding
-from coremlscope.base.processes.child import ChildLimits, Task, python_child, run_child
+from coremlscope.base.processes.child import ChildLimits, python_child
 from coremlscope.measure.contract import Progress
-from coremlscope.measure.coreml.failures import FAILURES
+from coremlscope.measure.coreml.service import core_ml_process
 from coremlscope.measure.partial import interrupted
 from coremlscope.model.ir import ArrayFeature, FunctionDescription
 from coremlscope.results.measurement import Phase
@@ -56,7 +56,7 @@ class OtherPredictions(msgspec.Struct, frozen=True):
         *,
         iterations: int,
         limits: ChildLimits,
-        environment: Mapping[str, str],
+        units: str,
         progress: Progress | None = None,
     ) -> Timed:
         """Times output backings, then asynchronous predictions.
@@ -66,7 +66,7 @@ class OtherPredictions(msgspec.Struct, frozen=True):
             interface: The function that is timed.
             iterations: Predictions of each phase.
             limits: When to give up, besides `patience_s`.
-            environment: Variables of the processes.
+            units: The setting that Core ML is given.
             progress: Called after each prediction.
         """
         timed = Timed()
@@ -77,9 +77,11 @@ class OtherPredictions(msgspec.Struct, frozen=True):
         patient = msgspec.structs.replace(limits, silence_s=min(limits.silence_s, self.patience_s))
         for kind, name in _KINDS.items():
             messages: list[Mapping[str, Any]] = []
-            command, task = [*self.command, str(request), kind], Task(name, _HINT, FAILURES)
+            command = [*self.command, str(request), kind]
             try:
-                with run_child(command, patient, task, environment=environment) as reported:
+                with core_ml_process(
+                    command, units, request.parent, patient, doing=name, hint=_HINT
+                ) as reported:
                     for message in reported:
                         messages.append(message)
                         if progress is not None and message.get("progress") == kind:

@@ -18,11 +18,11 @@ import msgspec.structs
 
 from coremlscope.base.errors import EngineError, how_to_install
 from coremlscope.base.findings import Finding
-from coremlscope.base.processes.child import ChildLimits, Task, python_child, run_child
+from coremlscope.base.processes.child import ChildLimits, python_child
 from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, Device, find_device
-from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
+from coremlscope.measure.coreml.service import core_ml_process
 from coremlscope.measure.coreml.units import effective_units, unit_findings
 from coremlscope.planning.placement.analytics import AnalysedOp, parse_analytics
 from coremlscope.planning.placement.backend import BACKENDS_OF, UNIT_OF, Backend
@@ -94,11 +94,13 @@ def ask_core_ml(
     with tempfile.TemporaryDirectory(prefix="coremlscope-plan-", ignore_cleanup_errors=True) as new:
         folder = home or Path(new)
         path = readable_by_core_ml(model, Path(new))
-        with run_child(
+        with core_ml_process(
             [*child, str(path), units, str(folder), *functions],
+            units,
+            folder,
             limits or CORE_ML_LIMITS,
-            Task("loading the compute plan", _NO_CORE_ML, FAILURES),
-            environment={"CFFIXED_USER_HOME": str(folder), "TMPDIR": str(folder)},
+            doing="loading the compute plan",
+            hint=_NO_CORE_ML,
         ) as messages:
             for message in messages:
                 reported.update(message)

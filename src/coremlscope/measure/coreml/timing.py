@@ -15,23 +15,20 @@ import msgspec.structs
 
 from coremlscope.base.errors import EngineError
 from coremlscope.base.findings import Finding
-from coremlscope.base.processes.child import ChildLimits, Task, python_child, run_child
-from coremlscope.base.writing import write_draft
+from coremlscope.base.processes.child import ChildLimits
 from coremlscope.formats.recordings.power import energy_findings, summarize_readings
 from coremlscope.measure.contract import MeasuredModel, Progress, note_seconds, now
+from coremlscope.measure.coreml import service
 from coremlscope.measure.coreml.energy import readings_of
-from coremlscope.measure.coreml.failures import FAILURES, fallback_findings
-from coremlscope.measure.coreml.files import readable_by_core_ml
+from coremlscope.measure.coreml.failures import fallback_findings, not_finite_findings
 from coremlscope.measure.coreml.kept import KeptFolders
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
 from coremlscope.measure.coreml.other_predictions import OtherPredictions, Timed
-from coremlscope.measure.coreml.timing_child import CoreMLTimingRequest
+from coremlscope.measure.coreml.service import core_ml_process, prepare_request
 from coremlscope.measure.coreml.units import effective_units, unit_findings
-from coremlscope.measure.coreml.values import save_values
 from coremlscope.measure.partial import explain_partial, interrupted
 from coremlscope.measure.repetitions import repetition_findings
-from coremlscope.model.features import dummy_values
-from coremlscope.model.ir import ArrayFeature, DType, Pipeline
+from coremlscope.model.ir import ArrayFeature, DType
 from coremlscope.results.measurement import (
     EarlyEnd,
     Machine,
@@ -43,9 +40,8 @@ from coremlscope.results.measurement import (
 )
 from coremlscope.results.recording import Energy
 from coremlscope.runtime.engines.host import conditions, this_machine
-from coremlscope.runtime.execution.wiring import input_functions, interface_of
+from coremlscope.runtime.execution.wiring import interface_of
 
-CHILD = python_child("coremlscope.measure.coreml.timing_child")
 _HINT = "try another setting with --compute-units"
 
 
@@ -54,13 +50,13 @@ class CoreMLMeasurer(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         limits: When to give up.
-        command: The child process to run; tests give another one.
+        command: The child process to run; None for `service.CHILD`.
         others: Times other ways to predict as well; None to leave them out.
         kept: Keeps what Core ML compiled for those who load the model again; None to keep nothing.
     """
 
     limits: ChildLimits = CORE_ML_LIMITS
-    command: Sequence[str] = CHILD
+    command: Sequence[str] | None = None
     others: OtherPredictions | None = None
     kept: KeptFolders | None = None
 
@@ -85,7 +81,7 @@ class CoreMLMeasurer(msgspec.Struct, frozen=True, kw_only=True):
         machine, before, after = this_machine(), conditions(), None
         units = effective_units(settings.compute_units)
         with (self.kept or KeptFolders()).make(units, keeps=self.kept is not None) as folder:
-            request = prepare_request(subject, settings, inputs or {}, folder)
+            request = prepare_request(subject.model, settings, inputs or {}, folder)
             reported = self._run(request, settings, progress)
             others = Timed() if reported.partial else self._time_others(subject, settings, request, progress)
             try:
@@ -115,6 +111,7 @@ class CoreMLMeasurer(msgspec.Struct, frozen=True, kw_only=True):
             *reported.findings,
             *(() if reported.partial else _compilation_findings(reported)),
             *(fallback_findings(reported.said, units) if "first load" in reported.seconds else ()),
+            *not_finite_findings(reported.not_finite, units),
             *others.findings,
             *_machine_findings(machine),
             *repetition_findings(settings, {} if reported.partial else bare.phases),
@@ -128,20 +125,17 @@ class CoreMLMeasurer(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             EngineError: Core ML failed, or reached a limit, before anything was timed.
         """
-        reported, task = Reported(), Task("Core ML", _HINT, FAILURES)
-        environment = child_environment(request.parent)
-        command = [*self.command, str(request)]
+        reported, units = Reported(), effective_units(settings.compute_units)
+        command = [*(self.command or service.CHILD), str(request)]
         try:
-            with run_child(
-                command, self.limits, task, environment=environment, heard=reported.hear
+            with core_ml_process(
+                command, units, request.parent, self.limits, heard=reported.hear
             ) as messages:
                 listen(messages, settings, progress, reported)
             if not reported.is_complete(settings):
-                raise EngineError("Core ML made no predictions", _HINT)
+                raise EngineError(f"Core ML under {units} made no predictions", _HINT)
         except (EngineError, KeyboardInterrupt) as error:
             if not reported.seconds:
-                if isinstance(error, EngineError) and reported.last:
-                    raise type(error)(f"{error.message} (phase: {reported.last})", error.hint) from error
                 raise
             reported.partial, finding = explain_partial(error, reported.last)
             reported.findings = (*reported.findings, finding)
@@ -159,56 +153,9 @@ class CoreMLMeasurer(msgspec.Struct, frozen=True, kw_only=True):
             interface,
             iterations=settings.iterations,
             limits=self.limits,
-            environment=child_environment(request.parent),
+            units=effective_units(settings.compute_units),
             progress=progress,
         )
-
-
-def child_environment(folder: Path) -> dict[str, str]:
-    """Variables of a child: its caches and temporary files end with a folder, even if it is killed."""
-    return {"CFFIXED_USER_HOME": str(folder), "TMPDIR": str(folder)}
-
-
-def prepare_request(
-    subject: MeasuredModel,
-    settings: Settings,
-    inputs: Mapping[str, Any],
-    folder: Path,
-    *,
-    waits: bool = False,
-    compiled: Path | None = None,
-) -> Path:
-    """Writes the values of the inputs and the request of a child; returns the file of the request.
-
-    Args:
-        subject: The model.
-        settings: What is timed.
-        inputs: Values of inputs by name.
-        folder: A private folder.
-        waits: True for a child that waits before timed predictions; see `timing_child.CoreMLTimingRequest`.
-        compiled: The model as Core ML compiled it before; None to compile it.
-    """
-    model = subject.model
-    path = compiled or readable_by_core_ml(model.source, folder)
-    function, interface = interface_of(model, settings.function or None)
-    bodies = input_functions(model, None if isinstance(model.content, Pipeline) else function)
-    synthetic = dummy_values(interface, *bodies, seed=settings.seed, shapes=settings.shapes)
-    save_values(interface, {**synthetic, **inputs}, folder)
-    request = CoreMLTimingRequest(
-        model=str(path),
-        compute_units=effective_units(settings.compute_units),
-        function=function if len(model.description.functions) > 1 else "",
-        is_stateful=bool(interface.states),
-        compiles=settings.compile_iterations,
-        loads=settings.load_iterations,
-        iterations=settings.iterations,
-        early=settings.early,
-        warmups=settings.warmups,
-        waits=waits,
-    )
-    file = folder / "request.json"
-    write_draft(file, msgspec.json.encode(request))
-    return file
 
 
 @dataclass(slots=True, kw_only=True)
@@ -219,6 +166,7 @@ class Reported:
         partial: Why it ended before everything was timed; None if it did not.
         last: The phase that was repeated last.
         said: What the child wrote to its standard error.
+        not_finite: Outputs with elements that are infinite or not a number.
     """
 
     seconds: dict[str, list[float]] = field(default_factory=dict)
@@ -230,6 +178,7 @@ class Reported:
     partial: EarlyEnd | None = None
     last: str = ""
     said: str = ""
+    not_finite: tuple[str, ...] = ()
 
     def hear(self, said: str) -> None:
         """Notes what the child wrote to its standard error."""
@@ -299,6 +248,7 @@ def listen(
                 progress(phase, done[phase], totals.get(phase, done[phase]))
         reported.peak_memory_bytes = message.get("peak_memory_bytes", reported.peak_memory_bytes)
         reported.coremltools = message.get("coremltools", reported.coremltools)
+        reported.not_finite = tuple(message.get("not_finite", reported.not_finite))
         if message.get("energy"):
             readings, predictions = readings_of(message["energy"])
             reported.energy = summarize_readings(readings, predictions)

@@ -13,18 +13,19 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from coremlscope.base.processes.channel import send
 from coremlscope.base.processes.limits import peak_memory_bytes
 from coremlscope.measure.coreml.energy import find_meter, measure_energy
 from coremlscope.measure.coreml.messages import end_with_error
-from coremlscope.measure.coreml.values import load_values
+from coremlscope.measure.coreml.values import RESULTS, STATES, load_values, save_arrays
 from coremlscope.measure.phase_timer import PhaseTimer
 
 #: A file beside the request: the parent creates it when timed predictions are to begin.
@@ -42,24 +43,26 @@ class CoreMLTimingRequest(msgspec.Struct, frozen=True, kw_only=True):
         model: The model.
         compute_units: Name of a `coremltools.ComputeUnit`.
         function: The function; empty for the only one.
-        is_stateful: True if predictions share a state.
+        states: The names of its states, which predictions share.
         compiles: Timed compilations.
         loads: Timed loads after the first one.
         iterations: Timed predictions.
         early: The phases that end early; see `Settings`.
         warmups: Predictions before them; None for as many as it takes.
         waits: True to wait for the parent before the timed predictions, and to end them after some seconds.
+        keeps: True to write what the last prediction returned, and states, whose content was written before.
     """
 
     model: str
     compute_units: str
     function: str
-    is_stateful: bool
+    states: Sequence[str]
     compiles: int
     loads: int
     iterations: int
     warmups: int | None
     waits: bool = False
+    keeps: bool = False
     early: Sequence[str] = ()
 
 
@@ -91,6 +94,7 @@ class _Run:
         self._unit = getattr(coremltools.ComputeUnit, request.compute_units.upper())
         self._compiled = Path(request.model)
         self._model: Any = None
+        self._results: Mapping[str, Any] = {}
         self._numbers = itertools.count()
         self._phases = PhaseTimer(request.warmups, request.early)
 
@@ -102,13 +106,10 @@ class _Run:
         # The first load after a compilation is cold.
         self._phases.repeat("first load", self._load, 1, before=self._release, after=self._note_load)
         self._phases.repeat("load", self._load, request.loads, before=self._release, after=self._note_load)
-        values = load_values(self._folder)
-        if request.is_stateful:
-            send(begins="state")
-        states = [self._model.make_state()] if request.is_stateful else []
+        values, states = load_values(self._folder), self._make_states()
 
         def predict() -> None:
-            self._model.predict(values, *states)
+            self._results = self._model.predict(values, *states)
 
         warmups = self._phases.repeat("warm-up", predict, None, after=self._note_prediction)
         iterations = request.iterations
@@ -116,10 +117,26 @@ class _Run:
             iterations = min(iterations, _fitting(predict, warmups))
             self._wait()
         self._phases.repeat("predict", predict, iterations, after=self._note_prediction)
+        send(not_finite=_not_finite(self._results))
+        if request.keeps:
+            save_arrays(self._results, self._folder, RESULTS)
+            after = {name: state.read_state(name) for state in states for name in request.states}
+            save_arrays(after, self._folder, STATES)
+            return
         meter = None if request.waits else find_meter()
         if meter is not None:
             send(progress="energy")
             send(energy=measure_energy(meter, predict))
+
+    def _make_states(self) -> list[Any]:
+        """Returns the state of predictions, with the content that was written for it; none without states."""
+        if not self._request.states:
+            return []
+        send(begins="state")
+        state = self._model.make_state()
+        for name, content in (load_values(self._folder, STATES) if self._request.keeps else {}).items():
+            state.write_state(name, content)
+        return [state]
 
     def _wait(self) -> None:
         """Reports to the parent that the model is loaded, and waits until it has started to record."""
@@ -164,6 +181,14 @@ class _Run:
             duration = getattr(self._model._proxy, name)()
             if duration is not None:
                 self._phases.native_ns.append(int(duration))
+
+
+def _not_finite(results: Mapping[str, Any]) -> list[str]:
+    """Names the outputs with elements that are infinite or not a number."""
+    arrays = {name: value for name, value in results.items() if isinstance(value, np.ndarray)}
+    return [
+        name for name, value in arrays.items() if value.dtype.kind == "f" and not np.isfinite(value).all()
+    ]
 
 
 def _fitting(predict: Callable[[], object], seconds: Sequence[float]) -> int:

@@ -16,12 +16,12 @@ import msgspec.structs
 
 from coremlscope.base.errors import EngineError, UsageError
 from coremlscope.base.findings import Finding
-from coremlscope.base.processes.child import ChildLimits, Task, run_child
+from coremlscope.base.processes.child import ChildLimits
 from coremlscope.base.site import page
 from coremlscope.base.writing import write_draft
 from coremlscope.formats.recordings.activity import Summary, summarize_exports
 from coremlscope.measure.contract import MeasuredModel, Progress, now
-from coremlscope.measure.coreml.failures import FAILURES
+from coremlscope.measure.coreml import service
 from coremlscope.measure.coreml.instruments import (
     InstrumentsRecorder,
     InstrumentsRecording,
@@ -31,13 +31,8 @@ from coremlscope.measure.coreml.instruments import (
 )
 from coremlscope.measure.coreml.kept import KeptFolders, compiled_in
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
-from coremlscope.measure.coreml.timing import (
-    CHILD,
-    child_environment,
-    listen,
-    place_of,
-    prepare_request,
-)
+from coremlscope.measure.coreml.service import core_ml_process, prepare_request
+from coremlscope.measure.coreml.timing import listen, place_of
 from coremlscope.measure.coreml.timing_child import GO
 from coremlscope.measure.coreml.units import effective_units
 from coremlscope.results.measurement import Measurement, Runtime, Settings, condition_findings
@@ -56,13 +51,13 @@ class TraceMeasurer(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         limits: When to give up.
         timeouts: How long Instruments may take.
-        command: The child process to run; tests give another one.
+        command: The child process to run; None for `service.CHILD`.
         kept: Has what Core ML compiled before; None to compile the model again.
     """
 
     limits: ChildLimits = CORE_ML_LIMITS
     timeouts: InstrumentsTimeouts = msgspec.field(default_factory=InstrumentsTimeouts)
-    command: Sequence[str] = CHILD
+    command: Sequence[str] | None = None
     kept: KeptFolders | None = None
 
     def measure(
@@ -84,16 +79,20 @@ class TraceMeasurer(msgspec.Struct, frozen=True, kw_only=True):
         once = msgspec.structs.replace(settings, compile_iterations=1, load_iterations=1)
         with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
-            home = self.kept.of(effective_units(settings.compute_units)) if self.kept else None
+            units = effective_units(settings.compute_units)
+            home = self.kept.of(units) if self.kept else None
             compiled = compiled_in(home)
-            request = prepare_request(subject, once, inputs or {}, folder, waits=True, compiled=compiled)
+            request = prepare_request(
+                subject.model, once, inputs or {}, folder, waits=True, compiled=compiled
+            )
             conductor = _Conductor(folder, self.timeouts, progress)
             with (
-                run_child(
-                    [*self.command, str(request)],
+                core_ml_process(
+                    [*(self.command or service.CHILD), str(request)],
+                    units,
+                    home or folder,
                     self.limits,
-                    Task("Core ML", _HINT, FAILURES),
-                    environment=child_environment(home or folder),
+                    hint=_HINT,
                     inherited=_INHERITED,
                 ) as messages,
                 closing(conductor.follow(messages)) as followed,
@@ -110,7 +109,7 @@ class TraceMeasurer(msgspec.Struct, frozen=True, kw_only=True):
             runtime=Runtime("coreml", "Core ML", through=f"coremltools {reported.coremltools}".strip()),
             machine=machine,
             settings=msgspec.structs.replace(once, iterations=len(predicted)),
-            compute_units=effective_units(settings.compute_units),
+            compute_units=units,
             predict=reported.phase("predict", "warm-up"),
             before=before,
             after=after,

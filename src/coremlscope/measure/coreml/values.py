@@ -1,4 +1,4 @@
-"""Values of inputs in a folder, as a parent process passes them to a child: arrays in an npz, the rest JSON.
+"""Values in a folder, as a process passes them to another: arrays in an npz, the rest JSON.
 
 Nothing is pickled.
 """
@@ -24,7 +24,8 @@ from coremlscope.model.ir import (
     SequenceFeature,
 )
 
-_ARRAYS, _OTHERS = "arrays.npz", "values.json"
+#: The names of files: of values of inputs, of the content of states, and of what a prediction returned.
+INPUTS, STATES, RESULTS = "inputs", "states", "results"
 _IMAGE, _ARRAY, _DICTIONARY, _PLAIN = "image", "array", "dictionary", "plain"
 #: Core ML has no fp16 arrays as coremltools passes them; it converts every time, so it is done once here.
 _DTYPES = {"float16": "float32", "int64": "int32", "bool": "int32", "uint8": "int32", "int16": "int32"}
@@ -50,17 +51,41 @@ def save_values(description: FunctionDescription, values: Mapping[str, Any], fol
                 "measure it with --engine onnxruntime",
             )
     to_tensors(description.inputs, values)
-    arrays: dict[str, Any] = {}
-    others: dict[str, Any] = {}
-    for index, (name, value) in enumerate(values.items()):
-        kind, stored = _stored(name, types[name], value)
-        if isinstance(stored, np.ndarray):
-            arrays[f"a{index}"] = stored
-            stored = f"a{index}"
-        others[name] = [kind, stored]
-    with open_draft(folder / _ARRAYS) as file:
+    _save({name: _stored(name, types[name], value) for name, value in values.items()}, folder, INPUTS)
+
+
+def save_arrays(values: Mapping[str, Any], folder: Path, name: str) -> None:
+    """Writes arrays, images and plain data into a folder, as Core ML returned them.
+
+    Args:
+        values: By name.
+        folder: An existing folder.
+        name: `STATES` or `RESULTS`.
+    """
+    _save({key: _returned(value) for key, value in values.items()}, folder, name)
+
+
+def _save(stored: Mapping[str, tuple[str, Any]], folder: Path, name: str) -> None:
+    arrays = {f"a{index}": value for index, (_, value) in enumerate(stored.values())}
+    arrays = {key: value for key, value in arrays.items() if isinstance(value, np.ndarray)}
+    others = {
+        key: [kind, f"a{index}" if f"a{index}" in arrays else value]
+        for index, (key, (kind, value)) in enumerate(stored.items())
+    }
+    with open_draft(folder / f"{name}.npz") as file:
         np.savez(file, **arrays)
-    write_draft(folder / _OTHERS, json.dumps(others))
+    write_draft(folder / f"{name}.json", json.dumps(others))
+
+
+def _returned(value: Any) -> tuple[str, Any]:
+    """How something that Core ML returned is written, and an array or plain data of it."""
+    if is_image(value):
+        return _IMAGE, np.asarray(value)
+    if isinstance(value, (np.ndarray, np.generic)) and np.asarray(value).dtype.kind in "biuf":
+        return _ARRAY, np.asarray(value)
+    if isinstance(value, Mapping):
+        return _DICTIONARY, [[key, float(number)] for key, number in value.items()]
+    return _PLAIN, value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 def _stored(name: str, type_: FeatureType, value: Any) -> tuple[str, Any]:
@@ -76,10 +101,10 @@ def _stored(name: str, type_: FeatureType, value: Any) -> tuple[str, Any]:
     return _PLAIN, value.item() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
-def load_values(folder: Path) -> dict[str, Any]:
+def load_values(folder: Path, name: str = INPUTS) -> dict[str, Any]:
     """Reads the values back as coremltools takes them: arrays, Pillow images, numbers, dictionaries."""
-    others = json.loads((folder / _OTHERS).read_text(encoding="utf-8"))
-    with np.load(folder / _ARRAYS, allow_pickle=False) as arrays:
+    others = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    with np.load(folder / f"{name}.npz", allow_pickle=False) as arrays:
         return {name: _loaded(kind, stored, arrays) for name, (kind, stored) in others.items()}
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from coremlscope.base.errors import EngineError
+from coremlscope.base.processes.child import ChildLimits
 from coremlscope.devices.unit import ComputeUnits
+from coremlscope.formats import container
+from coremlscope.measure.coreml.service import predict_by_core_ml
 from coremlscope.model.features import to_tensors
-from coremlscope.model.ir import Array, ImageFeature
+from coremlscope.model.ir import Array
 from coremlscope.runtime.execution.executable import CompileOptions
 from coremlscope.runtime.execution.predictor import FunctionPredictor
 from coremlscope.studies.isolation.parts import EXACT, Part, Values
@@ -36,49 +37,32 @@ def run_here(part: Part) -> Values:
     return results
 
 
-def run_on_core_ml(part: Part, path: Path, compute_units: ComputeUnits) -> Values:
-    """Runs a part in Core ML through coremltools, on a Mac; not yet confirmed on a device.
+def run_on_core_ml(part: Part, path: Path, compute_units: ComputeUnits, limits: ChildLimits) -> Values:
+    """Runs a part in Core ML, on a Mac; not yet confirmed on a device.
 
     Raises:
         EngineError: Core ML failed.
     """
-    import coremltools
-
-    unit = coremltools.ComputeUnit[compute_units.upper()]
-    try:
-        model = coremltools.models.MLModel(str(path), compute_units=unit)
-        state = None
-        if part.states:
-            state = model.make_state()
-            for name, content in part.states.items():
-                state.write_state(name, content)
-        results = model.predict(_core_ml_values(part), **({} if state is None else {"state": state}))
-    except Exception as error:  # Core ML's failures reach Python as exceptions of several types.
-        raise EngineError(f"Core ML cannot run the part under {compute_units}: {error}") from error
-    return {name: np.asarray(value) for name, value in results.items() if not isinstance(value, (str, dict))}
-
-
-def _core_ml_values(part: Part) -> dict[str, Any]:
-    from PIL import Image
-
-    images = {f.name for f in part.model.description.main.inputs if isinstance(f.type, ImageFeature)}
-    return {name: Image.fromarray(array) if name in images else array for name, array in part.inputs.items()}
+    written = container.read(path)
+    prediction = predict_by_core_ml(written, part.inputs, compute_units, states=part.states, limits=limits)
+    return {name: np.asarray(value) for name, value in prediction.outputs.items()}
 
 
 def differences(expected: Values, results: Values) -> Mapping[str, float | None]:
     """Returns the largest difference of each output as a share of its largest magnitude.
 
-    None where one of two elements is not finite and the other one differs, or the numbers of elements differ.
+    None where nothing can be compared: one of two elements is not finite and the other one differs, the
+    numbers of elements differ, or the output is missing.
     """
     return {
-        name: _difference(array, results[name])
+        name: _difference(array, results[name]) if name in results else None
         for name, array in expected.items()
-        if name in results and array.dtype != object
+        if array.dtype != object
     }
 
 
 def _difference(expected: Array, found: Array) -> float | None:
-    if expected.size != found.size:
+    if expected.size != found.size or found.dtype.kind not in "biuf":
         return None
     a = expected.reshape(-1).astype(np.float64)
     b = found.reshape(-1).astype(expected.dtype).astype(np.float64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,16 @@ import numpy as np
 from msgspec.structs import replace
 
 from coremlscope import api
-from coremlscope.base.errors import UnsupportedModelError, UsageError
+from coremlscope.base.errors import EngineError, UnsupportedModelError, UsageError
 from coremlscope.base.findings import Finding
-from coremlscope.devices import ComputeUnits
 from coremlscope.devices.targets import Targets
 from coremlscope.formats.packaging import has_layers
 from coremlscope.measure.choice import choose_engine, choose_measurer
 from coremlscope.measure.contract import Progress
+from coremlscope.measure.coreml.limits import core_ml_limits
+from coremlscope.measure.coreml.units import distinct_units, effective_units
 from coremlscope.measure.effort import Effort
+from coremlscope.measure.settings import not_measured
 from coremlscope.model.features import describe_feature
 from coremlscope.model.ir import (
     Array,
@@ -38,7 +39,7 @@ from coremlscope.runtime.execution.wiring import stage_names
 from coremlscope.studies.isolation.comparing import differences, run_here, run_on_core_ml
 from coremlscope.studies.isolation.files import check_target, write_part
 from coremlscope.studies.isolation.network import NetworkCutter
-from coremlscope.studies.isolation.parts import Cutter, Part
+from coremlscope.studies.isolation.parts import Cutter
 from coremlscope.studies.isolation.program import ProgramCutter
 from coremlscope.studies.isolation.selection import select_units
 
@@ -56,6 +57,7 @@ def isolate(
     devices: str | Sequence[str] | Targets = (),
     engine: str | None = None,
     iterations: int | None = None,
+    effort: Effort | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Isolation:
@@ -77,6 +79,7 @@ def isolate(
             every one by default.
         engine: `coreml` or `onnxruntime`, as for `profile`.
         iterations: Timed predictions; None as for `profile`.
+        effort: Limits of each run of Core ML.
         overwrite: Replaces an existing package.
         progress: Called with the phase, the repetitions done, and how many there will be.
 
@@ -93,25 +96,36 @@ def isolate(
     # What is wrong with the profile's arguments is known before anything is written.
     targets = devices if isinstance(devices, Targets) else Targets(devices, compute_units="every")
     targets.find_devices()
-    choose_measurer(choose_engine(engine), Effort())
+    name, effort = choose_engine(engine), effort or Effort()
+    choose_measurer(name, Effort())
     cutter, has_random = open_cutter(source)
-    name = _name_of(Subject.of(source).model)
+    whole = _name_of(Subject.of(source).model)
     path = Path(output)
-    check_target(cutter, path, name, overwrite=overwrite)
+    check_target(cutter, path, whole, overwrite=overwrite)
     part = cutter.cut(select_units(cutter.units, ops=names, span=span, type_=type))
     files = write_part(cutter, part, path, overwrite=overwrite)
     profile = api.profile(
         Subject(path, inputs=part.inputs),
         devices=targets,
         iterations=iterations,
+        effort=effort if name == "coreml" else None,
         engine=engine,
         progress=progress,
+        keeps_failed=True,
     )
-    runs = _runs(part, path, engine, targets.settings)
+    runs, failed = {_HERE: differences(part.expected, run_here(part))}, []
+    for unit in distinct_units(targets.settings) if name == "coreml" else ():
+        if progress is not None:
+            progress(f"comparing under {unit}", 0, 1)
+        try:
+            results = run_on_core_ml(part, path, unit, core_ml_limits(effort))
+            runs[effective_units(unit)] = differences(part.expected, results)
+        except EngineError as error:
+            failed.append(not_measured(f"The difference under {unit}", error))
     compared = (_compared(runtime, found) for runtime, found in runs.items() if found)
     model = part.model.description.main
     return Isolation(
-        source=name,
+        source=whole,
         path=str(path),
         files=tuple(map(str, files)),
         units=part.units,
@@ -120,7 +134,7 @@ def isolate(
         states=tuple(_tensor(feature, part.states.get(feature.name), {}) for feature in model.states),
         precision=part.precision,
         random_weights=has_random,
-        profile=replace(profile, findings=(*profile.findings, *compared)),
+        profile=replace(profile, findings=(*profile.findings, *compared, *failed)),
     )
 
 
@@ -162,17 +176,6 @@ def _no_parts(model: Model) -> UnsupportedModelError:
     )
 
 
-def _runs(
-    part: Part, path: Path, engine: str | None, settings: Sequence[ComputeUnits]
-) -> dict[str, Mapping[str, float | None]]:
-    """Returns the differences of each output from the whole model, by runtime."""
-    runs = {_HERE: differences(part.expected, run_here(part))}
-    if engine == "coreml" or (engine is None and sys.platform == "darwin"):
-        for unit in settings:
-            runs[unit] = differences(part.expected, run_on_core_ml(part, path, unit))
-    return runs
-
-
 def _compared(runtime: str, found: Mapping[str, float | None]) -> Finding:
     """Returns a remark for reports: how far the part is from the whole model on a runtime."""
     where = "run here" if runtime == _HERE else f"run by Core ML under {runtime}"
@@ -181,8 +184,8 @@ def _compared(runtime: str, found: Mapping[str, float | None]) -> Finding:
     largest = found.get(worst) or 0.0
     if odd:
         text = (
-            f"The part, {where}, returns other infinite or NaN elements than the whole model:"
-            f" {', '.join(odd)}."
+            f"The part, {where}, does not return what the whole model does: {', '.join(odd)} is missing, or"
+            " has another size or other infinite or NaN elements."
         )
     elif largest:
         text = (

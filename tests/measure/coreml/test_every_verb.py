@@ -1,0 +1,119 @@
+"""Verbs that meet Core ML where it fails: each names the setting and the phase, and keeps the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import coremltools as ct
+import pytest
+
+from coremlscope import api
+from coremlscope.base.errors import EngineError, LimitError
+from coremlscope.base.findings import Finding
+from coremlscope.devices.targets import Targets
+from coremlscope.measure.effort import Effort
+from coremlscope.model.subject import Subject
+from coremlscope.studies.isolation.isolate import isolate
+from coremlscope.verification.verify import verify
+from tests.support import converted_models
+from tests.support.coreml_children import as_a_mac
+from tests.support.faulty_core_ml import FAULTS, PHASE_OF, WRONG
+
+_FAILING, _SOUND = "cpu_and_ne", "cpu_only"
+#: Hanging processes are ended after so many seconds; sound ones take less.
+_EFFORT = Effort(compile_iterations=1, load_iterations=1, warmups=0, timeout_s=6)
+#: What a verb kept: the settings with a result, and its findings.
+_Kept = tuple[set[str], tuple[Finding, ...]]
+
+
+def _profile(package: Path, folder: Path) -> _Kept:
+    profile = api.profile(package, compute_units=[_FAILING, _SOUND], iterations=2, effort=_EFFORT)
+    whole = [one for one in profile.measurements if one.partial is None]
+    findings = (*profile.findings, *(f for one in profile.measurements for f in one.findings))
+    return {one.compute_units for one in whole}, findings
+
+
+def _compare(package: Path, folder: Path) -> _Kept:
+    units = Targets(compute_units=(_FAILING, _SOUND))
+    compared = api.compare(package, package, devices=units, iterations=2, effort=_EFFORT)
+    profiles = compared.profiles
+    whole = [one for profile in profiles for one in profile.measurements if one.partial is None]
+    findings = [finding for profile in profiles for finding in profile.findings]
+    findings += [f for profile in profiles for one in profile.measurements for f in one.findings]
+    return {one.compute_units for one in whole}, tuple(findings)
+
+
+def _verify(package: Path, folder: Path) -> _Kept:
+    found = verify(package, package, compute_units=[_FAILING, _SOUND], effort=_EFFORT)
+    assert not found.passed
+    passed = {one.run: one.passed for one in found.outputs}
+    # Each setting that was asked for has a row for each output, of which there is one.
+    assert passed.keys() >= {_FAILING, _SOUND}
+    return {run for run, has_passed in passed.items() if has_passed} - {"fp32", "fp16"}, found.findings
+
+
+def _isolate(package: Path, folder: Path) -> _Kept:
+    part = isolate(
+        Subject(package),
+        folder / "part.mlpackage",
+        span="..",
+        devices=Targets(compute_units=(_FAILING, _SOUND)),
+        iterations=2,
+        effort=_EFFORT,
+    )
+    (output,) = part.outputs
+    kept = {name for name, difference in output.difference.items() if difference is not None} - {"here"}
+    measured = {one.compute_units for one in part.profile.measurements if one.partial is None}
+    findings = (*part.profile.findings, *(f for one in part.profile.measurements for f in one.findings))
+    return kept & measured, findings
+
+
+_VERBS: Mapping[str, Callable[[Path, Path], _Kept]] = {
+    "profile": _profile,
+    "compare": _compare,
+    "verify": _verify,
+    "isolate": _isolate,
+}
+#: Pairs that show one of each; all others take minutes.
+_QUICK = {("profile", "load aborts"), ("verify", "predict hangs"), ("verify", "load fails")}
+_QUICK |= {("isolate", "predict fails")}
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "mlp.mlpackage"
+    converted_models.mlp(precision=ct.precision.FLOAT16).save(str(path))
+    return path
+
+
+@pytest.mark.usefixtures("free_units")
+@pytest.mark.parametrize(
+    ("verb", "fault"),
+    [
+        pytest.param(verb, fault, marks=() if (verb, fault) in _QUICK else pytest.mark.long)
+        for verb in _VERBS
+        for fault in FAULTS
+    ],
+)
+def test_a_failure_costs_its_setting(
+    verb: str, fault: str, package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_a_mac(monkeypatch, fault)
+    kept, findings = _VERBS[verb](package, tmp_path)
+    assert kept == {_SOUND}
+    failed = [f for f in findings if f.severity == "error" and _FAILING in f.text]
+    assert failed
+    assert all(f"(phase: {PHASE_OF[fault]})" in finding.text for finding in failed)
+    assert {finding.exit_code for finding in failed} <= {EngineError.exit_code, LimitError.exit_code}
+
+
+@pytest.mark.usefixtures("free_units")
+@pytest.mark.parametrize("verb", ["verify", "isolate"])
+@pytest.mark.parametrize("fault", WRONG)
+def test_wrong_outputs_are_no_agreement(
+    verb: str, fault: str, package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_a_mac(monkeypatch, fault)
+    kept, _ = _VERBS[verb](package, tmp_path)
+    assert kept == {_SOUND}
