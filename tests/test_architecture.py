@@ -26,6 +26,7 @@ _OTHER_WRITERS: Mapping[str, int] = {
     "src/coremlscope/studies/conversion/convert.py": 1,  # copies into a draft
     "src/coremlscope/dropin/compiled.py": 2,  # copies into a temporary folder
     "src/coremlscope/runtime/engines/onnxruntime.py": 1,  # a link to the null device
+    "src/coremlscope/runtime/basic_pass/child.py": 2,  # a link, and zeros, in a temporary folder
     "src/coremlscope/runtime/execution/cache.py": 1,  # an entry that is being removed
     "src/coremlscope/runtime/execution/export.py": 1,  # a name in a draft
     "src/coremlscope/formats/bundles/trees.py": 2,  # copies into a temporary folder

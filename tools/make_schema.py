@@ -1,9 +1,9 @@
-"""Writes the Core ML message schema that the package ships, from an installed coremltools.
+"""Writes the message schemas that the package ships, from an installed coremltools and onnx.
 
-    python tools/make_schema.py [OUTPUT]
+    python tools/make_schema.py [coreml|onnx]
 
-The result is one serialised `FileDescriptorSet`, dependencies first: the messages, fields, numbers and types
-of Apple's published Core ML specification, without comments and without options for generated code.
+The results are serialised `FileDescriptorSet`s, dependencies first: the messages, fields, numbers and types
+of Apple's published Core ML specification and of ONNX, without comments and options for generated code.
 
 Map fields are turned into the repeated entries that they are on the wire: protobuf's maps have no order, so a
 program would be read in a different order each time; repeated entries keep the order of the file.
@@ -11,13 +11,20 @@ program would be read in a different order each time; repeated entries keep the 
 
 from __future__ import annotations
 
+import importlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import FileDescriptor
 
-OUTPUT = Path(__file__).parents[1] / "src/coremlscope/model/schema/coreml.binpb"
+SOURCES = Path(__file__).parents[1] / "src/coremlscope"
+#: The module whose descriptor is written, and the file.
+SCHEMAS = {
+    "coreml": ("coremltools.proto.Model_pb2", SOURCES / "model/schema/coreml.binpb"),
+    "onnx": ("onnx.onnx_ml_pb2", SOURCES / "formats/onnx/onnx.binpb"),
+}
 
 
 def collect_files(descriptor: FileDescriptor, into: dict[str, descriptor_pb2.FileDescriptorProto]) -> None:
@@ -44,17 +51,17 @@ def strip_message(message: descriptor_pb2.DescriptorProto) -> None:
         strip_message(nested)
 
 
-def main(output: Path = OUTPUT) -> int:
-    """Writes the schema; returns the exit code."""
-    from coremltools.proto import Model_pb2
-
-    files: dict[str, descriptor_pb2.FileDescriptorProto] = {}
-    collect_files(Model_pb2.DESCRIPTOR, files)
-    schema = descriptor_pb2.FileDescriptorSet(file=files.values())
-    output.write_bytes(schema.SerializeToString(deterministic=True))
-    print(f"{output}: {len(files)} files, {output.stat().st_size} bytes")
+def main(names: Sequence[str]) -> int:
+    """Writes the schemas; returns the exit code."""
+    for name in names or SCHEMAS:
+        module, output = SCHEMAS[name]
+        files: dict[str, descriptor_pb2.FileDescriptorProto] = {}
+        collect_files(importlib.import_module(module).DESCRIPTOR, files)
+        schema = descriptor_pb2.FileDescriptorSet(file=files.values())
+        output.write_bytes(schema.SerializeToString(deterministic=True))
+        print(f"{output}: {len(files)} files, {output.stat().st_size} bytes")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(Path, sys.argv[1:])))
+    sys.exit(main(sys.argv[1:]))

@@ -578,6 +578,22 @@ export interface KindChange {
   time: Change;
 }
 
+/** An operator that stays with another provider. */
+export interface LeftNode {
+  /** The author's name, or that of its first result. */
+  name: string;
+  /** Its type. */
+  op: string;
+  /** The rule that keeps it out. */
+  rule: string;
+  /** Why, as a clause. */
+  reason: string;
+  /** What to change. */
+  fix: string;
+  /** The file of microsoft/onnxruntime. */
+  source: string;
+}
+
 /** A class of a mask. */
 export interface LegendRow {
   /** The name of the class, or its number. */
@@ -1155,6 +1171,8 @@ export interface Profile {
   findings: Finding[];
   /** What a user wants to know first, where that was asked for. */
   answer: Answer | null;
+  /** For an ONNX model, how ONNX Runtime's Core ML provider divides it, by format. */
+  providers: ProviderReport[];
 }
 
 /** A change of a model, or of the app that loads it. */
@@ -1190,6 +1208,32 @@ export interface Provenance {
   version: string;
   /** The machine that coremlscope ran on; null where it was not recorded. */
   machine: Machine | null;
+}
+
+/** How the provider divides a model in one format. */
+export interface ProviderReport {
+  /** `neuralnetwork` or `mlprogram`. */
+  format: string;
+  /** The release of ONNX Runtime. */
+  release: string;
+  /** Whether the format is the provider's own default. */
+  is_default: boolean;
+  /** Which graph was judged. */
+  basis: string;
+  /** Number of partitions in the first round. */
+  partitions: number;
+  /** Number of operators in the first round. */
+  nodes: number;
+  /** Number of operators in partitions of the first round. */
+  supported: number;
+  /** Number of Core ML models: the partitions of all rounds. */
+  models: number;
+  /** All rounds, those of bodies first, as in the log. */
+  rounds: Round[];
+  /** The operators outside, in order. */
+  left: LeftNode[];
+  /** What else is known to go wrong, as sentences. */
+  findings: string[];
 }
 
 /** Why an operation does not run on a unit, or what would make it faster there. */
@@ -1260,6 +1304,20 @@ export interface ResultTable {
   rows: number;
   /** Its columns; those without any value are left out. */
   columns: ResultColumn[];
+}
+
+/** One round of partitioning: one line of ONNX Runtime's log. */
+export interface Round {
+  /** The graph; empty for that of the model. */
+  graph: string;
+  /** Number of partitions. */
+  partitions: number;
+  /** Number of operators of the graph then. */
+  nodes: number;
+  /** Number of operators in partitions. */
+  supported: number;
+  /** The line. */
+  line: string;
 }
 
 /**

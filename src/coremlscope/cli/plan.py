@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from coremlscope.base.errors import UsageError
 from coremlscope.cli.command import Command, add_compute_units, add_model, add_reports, add_shape
 from coremlscope.cli.lookup import add_devices, choose_devices, require_devices
+from coremlscope.cli.providers import add_provider, check_no_provider, chosen_formats, is_onnx
 from coremlscope.cli.reports import add_share, share_evidence, write_reports
 from coremlscope.cli.terminal import has_color, print_result, terminal_width
 from coremlscope.reports.renderers import EXPLANATION_RENDERERS, RENDERERS, list_formats
@@ -62,6 +63,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--ops", action="store_true", help="list every operation, in order")
     add_shape(parser)
+    add_provider(parser)
     add_share(parser)
     add_reports(
         parser,
@@ -75,6 +77,9 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.api.models import list_layers
     from coremlscope.cli.estimate import check_formats
 
+    if is_onnx(arguments.model):
+        return _plan_onnx(arguments)
+    check_no_provider(arguments)
     if arguments.explain is not None:
         return _explain(arguments)
     is_compared = arguments.against_rules or arguments.share is not None
@@ -99,6 +104,22 @@ def _run(arguments: argparse.Namespace) -> int:
         for one in layers
     ]
     _write(profiles, profiles, arguments)
+    return 0
+
+
+def _plan_onnx(arguments: argparse.Namespace) -> int:
+    """Plans what ONNX Runtime's Core ML provider takes of an ONNX model."""
+    from coremlscope.api.providers import plan_onnx
+    from coremlscope.reports.json import render_values
+    from coremlscope.reports.provider import onnx_document, onnx_to_json
+
+    profile = plan_onnx(
+        arguments.model,
+        chosen_formats(arguments),
+        release=arguments.ort,
+        shapes=dict(arguments.shape),
+    )
+    write_reports(profile, arguments, onnx_document(profile), lambda: render_values(onnx_to_json(profile)))
     return 0
 
 

@@ -20,6 +20,7 @@ from coremlscope.results.model import ModelSummary
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan, PlanView
 from coremlscope.results.presentation import Presented
+from coremlscope.results.provider import ProviderReport
 
 
 class Provenance(msgspec.Struct, frozen=True):
@@ -54,6 +55,7 @@ class Profile(Presented, msgspec.Struct, frozen=True, kw_only=True):
         agreements: How far the plans by rules agree with those by Core ML, where both are present.
         findings: Remarks that do not belong to a measurement.
         answer: What a user wants to know first, where that was asked for.
+        providers: For an ONNX model, how ONNX Runtime's Core ML provider divides it, by format.
     """
 
     model: ModelSummary
@@ -68,6 +70,7 @@ class Profile(Presented, msgspec.Struct, frozen=True, kw_only=True):
     agreements: tuple[Agreement, ...] = ()
     findings: tuple[Finding, ...] = ()
     answer: Answer | None = None
+    providers: tuple[ProviderReport, ...] = ()
 
     def __post_init__(self) -> None:
         rows = len(self.ops)

@@ -1,0 +1,92 @@
+"""How ONNX Runtime's Core ML provider divides an ONNX model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec.structs
+
+from coremlscope.base.errors import UsageError
+from coremlscope.formats.onnx.reader import read_onnx
+from coremlscope.planning.onnxruntime.case import FORMATS, Format, ProviderSettings, Release
+from coremlscope.planning.onnxruntime.division import Division, divide
+from coremlscope.planning.onnxruntime.rules.rule import NEWEST, OLDEST
+from coremlscope.results.model import ModelSummary
+from coremlscope.results.profile import Profile
+from coremlscope.runtime.basic_pass.optimise import SeenGraph, optimise
+
+
+def find_release(text: str | None) -> Release:
+    """Returns a release of ONNX Runtime: `1.27`, or `1.27.1`; the newest known one for None.
+
+    Raises:
+        UsageError: Its rules are not known.
+    """
+    if text is None:
+        return NEWEST
+    parts = text.removeprefix("v").split(".")
+    if len(parts) >= 2 and all(part.isdecimal() for part in parts[:2]):
+        release = int(parts[0]), int(parts[1])
+        if OLDEST <= release <= NEWEST:
+            return release
+    known = " to ".join(".".join(map(str, one)) for one in (OLDEST, NEWEST))
+    raise UsageError(f"the rules of ONNX Runtime {text!r} are not known", f"known are those of {known}")
+
+
+def ask_provider(
+    path: Path,
+    formats: Sequence[Format] = FORMATS,
+    *,
+    release: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    is_static: bool = False,
+) -> tuple[SeenGraph, tuple[Division, ...]]:
+    """Divides an ONNX model as ONNX Runtime's Core ML provider does.
+
+    Args:
+        path: The model.
+        formats: The formats of Core ML models, each of which is divided by itself.
+        release: The release of ONNX Runtime; the newest known one for None.
+        shapes: Shapes of inputs by name, and sizes of free dimensions by theirs.
+        is_static: Whether the option RequireStaticInputShapes is on.
+
+    Returns:
+        The graph that the provider is asked about, and one division for each format.
+
+    Raises:
+        ModelError: The model cannot be read.
+        InputError: There is no such input or dimension.
+        UsageError: The rules of the release are not known.
+    """
+    chosen = find_release(release)
+    seen = optimise(read_onnx(path), shapes)
+    notes = [f"The graph is judged {seen.basis}, because {seen.doubt}"] if seen.doubt else []
+    return seen, tuple(
+        divide(
+            seen.model,
+            ProviderSettings(format=format_, release=chosen, is_static=is_static),
+            seen.basis,
+            notes,
+        )
+        for format_ in formats
+    )
+
+
+def plan_onnx(
+    path: Path,
+    formats: Sequence[Format] = FORMATS,
+    *,
+    release: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> Profile:
+    """Plans what ONNX Runtime's Core ML provider takes of an ONNX model; see `ask_provider`.
+
+    Returns:
+        A profile with one report for each format.
+    """
+    from coremlscope.api.assemble import assemble
+
+    _, divisions = ask_provider(path, formats, release=release, shapes=shapes)
+    profile = assemble(ModelSummary(path=str(path)))
+    return msgspec.structs.replace(profile, providers=tuple(one.report for one in divisions))

@@ -1,0 +1,258 @@
+"""How ONNX Runtime divides a model for its Core ML provider: rounds of judging, grouping and expansion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+
+import msgspec
+
+from coremlscope.formats.onnx.graph import Graph, Node, OnnxModel, sort_nodes
+from coremlscope.model.ir import DType, TensorType
+from coremlscope.planning.onnxruntime.case import ProviderSettings
+from coremlscope.planning.onnxruntime.expansion import expand
+from coremlscope.planning.onnxruntime.grouping import group
+from coremlscope.planning.onnxruntime.judge import judge
+from coremlscope.planning.onnxruntime.rules.table import OPERATORS, TRIVIAL_DROPPED
+from coremlscope.results.provider import LeftNode, LeftRule, ProviderReport, Round
+
+#: ONNX Runtime's line.
+_LINE = (
+    "[{level}:onnxruntime:, coreml_execution_provider.cc:{place} GetCapability]"
+    " CoreMLExecutionProvider::GetCapability, number of partitions supported by CoreML: {partitions}"
+    " number of nodes in the graph: {nodes} number of nodes supported by CoreML: {supported}"
+)
+#: Domain and type of the operator that stands for a partition.
+_DOMAIN, _PARTITION = "coremlscope", "CoreMLPartition"
+#: The first version of the format in which an initializer that is also an input may be overridden.
+_OVERRIDABLE = 4
+_DROPPED = LeftRule(
+    "trivial-group",
+    "its partition has trivial operators alone, so it is dropped",
+    "",
+    "onnxruntime/core/providers/coreml/coreml_execution_provider.cc",
+)
+
+
+class Partition(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition: one Core ML model.
+
+    Attributes:
+        nodes: Its operators.
+        inputs: The values that it reads, without constants.
+        outputs: The values that are read outside, or are outputs of the graph.
+    """
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+class Division(msgspec.Struct, frozen=True, kw_only=True):
+    """A graph after all rounds.
+
+    Attributes:
+        report: What is told of it.
+        partitions: The partitions of the model's graph, those of all rounds.
+        outside: The operators of the model's graph that are in none.
+        graph: The graph, with the operators that were expanded.
+    """
+
+    report: ProviderReport
+    partitions: tuple[Partition, ...]
+    outside: tuple[Node, ...]
+    graph: Graph
+
+
+def divide(
+    model: OnnxModel, settings: ProviderSettings, basis: str = "", notes: Sequence[str] = ()
+) -> Division:
+    """Divides a model.
+
+    Args:
+        model: The model, with the graph that providers are asked about.
+        settings: How a session uses the provider.
+        basis: Which graph that is.
+        notes: What else is known, as sentences.
+    """
+    rounds: list[Round] = []
+    left: list[LeftNode] = []
+    if settings.on_subgraphs:
+        for outer, node in model.graph.walk():
+            for body in node.bodies:
+                one = _Round(body, model, settings, outer=(outer,))
+                rounds.append(one.report(node.label))
+                left += one.left()
+    one = _Round(model.graph, model, settings)
+    main = one.report()
+    rounds.append(main)
+    left += one.left()
+    partitions = list(one.partitions)
+    while (after := _expanded(one, model, len(partitions) - len(one.partitions))) is not None:
+        graph, fresh = after
+        one = _Round(graph, model, settings, candidates=fresh)
+        rounds.append(one.report())
+        partitions += one.partitions
+    inside = {id(node) for one in partitions for node in one.nodes}
+    report = ProviderReport(
+        format=settings.format,
+        release=".".join(map(str, settings.release)),
+        is_default=settings.format == "neuralnetwork",
+        basis=basis,
+        partitions=main.partitions,
+        models=sum(given.partitions for given in rounds),
+        nodes=main.nodes,
+        supported=main.supported,
+        rounds=rounds,
+        left=left,
+        findings=(*notes, *_findings(model, settings)),
+    )
+    outside = tuple(node for node in one.graph.nodes if id(node) not in inside and node.domain != _DOMAIN)
+    return Division(report=report, partitions=tuple(partitions), outside=outside, graph=one.graph)
+
+
+class _Round:
+    """One graph that the provider is asked about.
+
+    Args:
+        graph: The graph.
+        model: The model.
+        settings: How a session uses the provider.
+        outer: The graphs around it.
+        candidates: The results of the operators that no provider has yet; None for all.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        model: OnnxModel,
+        settings: ProviderSettings,
+        *,
+        outer: tuple[Graph, ...] = (),
+        candidates: frozenset[str] | None = None,
+    ) -> None:
+        self.graph, self.settings = graph, settings
+        judgement = judge(
+            graph, model.opset, settings, outer=outer, overridable=model.ir_version >= _OVERRIDABLE
+        )
+        self.is_free = [candidates is None or node.outputs[0] in candidates for node in graph.nodes]
+        taken = [free and one for free, one in zip(self.is_free, judgement.taken, strict=True)]
+        groups = group(graph.nodes, taken)
+        self.kept = [members for members in groups if not self._is_dropped(members)]
+        self.inside = {index for members in self.kept for index in members}
+        dropped = {index: _DROPPED for members in groups for index in members if index not in self.inside}
+        self.reasons = {**judgement.reasons, **dropped}
+        readers: dict[str, set[int]] = {}
+        for index, node in enumerate(graph.nodes):
+            for name in node.reads():
+                readers.setdefault(name, set()).add(index)
+        returned = {one.name for one in graph.outputs}
+        self.partitions = [self._partition(members, readers, returned) for members in self.kept]
+
+    def _is_dropped(self, members: Sequence[int]) -> bool:
+        return self.settings.release >= TRIVIAL_DROPPED and all(
+            OPERATORS[self.graph.nodes[index].op].is_trivial for index in members
+        )
+
+    def _partition(
+        self, members: Sequence[int], readers: Mapping[str, set[int]], returned: Set[str]
+    ) -> Partition:
+        nodes, own = tuple(self.graph.nodes[index] for index in members), set(members)
+        made = [name for node in nodes for name in node.outputs if name]
+        read = dict.fromkeys(name for node in nodes for name in node.reads())
+        constants = self.graph.constants.keys()
+        return Partition(
+            nodes=nodes,
+            inputs=tuple(name for name in read if name not in made and name not in constants),
+            outputs=tuple(name for name in made if name in returned or readers.get(name, set()) - own),
+        )
+
+    def report(self, label: str = "") -> Round:
+        """Returns the line of the log."""
+        partitions, nodes, supported = len(self.kept), len(self.graph.nodes), len(self.inside)
+        return Round(
+            graph=label,
+            partitions=partitions,
+            nodes=nodes,
+            supported=supported,
+            line=_LINE.format(
+                level="W" if partitions > 1 else "I",
+                place=_place(self.settings.release, partitions),
+                partitions=partitions,
+                nodes=nodes,
+                supported=supported,
+            ),
+        )
+
+    def left(self) -> list[LeftNode]:
+        """Returns the operators outside, with reasons."""
+        return [
+            LeftNode(
+                name=node.label,
+                op=node.op if node.is_own else f"{node.domain}.{node.op}",
+                rule=rule.id,
+                reason=rule.reason,
+                fix=rule.fix,
+                source=rule.source,
+            )
+            for index, node in enumerate(self.graph.nodes)
+            if index not in self.inside
+            for rule in [self.reasons[index]]
+        ]
+
+
+def _expanded(one: _Round, model: OnnxModel, before: int) -> tuple[Graph, frozenset[str]] | None:
+    """Returns the graph of the next round and the results of its new operators; None if nothing expands."""
+    types = dict(one.graph.types)
+
+    def dtype(name: str) -> DType | None:
+        return types[name].dtype if name in types else None
+
+    groups = {index: place for place, members in enumerate(one.kept) for index in members}
+    nodes: list[Node] = [
+        Node(
+            op=_PARTITION,
+            domain=_DOMAIN,
+            name=f"partition {before + place + 1}",
+            inputs=partition.inputs,
+            outputs=partition.outputs,
+            attributes={},
+        )
+        for place, partition in enumerate(one.partitions)
+    ]
+    fresh: set[str] = set()
+    for index, node in enumerate(one.graph.nodes):
+        if index in groups:
+            continue
+        steps = expand(node, model.opset, dtype) if one.is_free[index] else ()
+        for step in steps:
+            fresh.update(step.outputs)
+            source = types.get(node.inputs[0])
+            if source is not None:
+                # All steps work element by element, except sums over an axis, which keep the rank.
+                types.setdefault(step.outputs[0], source)
+                for name in step.inputs:
+                    types.setdefault(name, TensorType(source.dtype, ()))
+        nodes += steps or (node,)
+    if not fresh:
+        return None
+    return msgspec.structs.replace(one.graph, nodes=sort_nodes(nodes), types=types), frozenset(fresh)
+
+
+def _place(release: tuple[int, int], partitions: int) -> str:
+    """Returns the line of the source in the log; from 1.27 on it is the same for all counts."""
+    if release >= TRIVIAL_DROPPED:
+        return "137"
+    return "113" if partitions > 1 else "115"
+
+
+def _findings(model: OnnxModel, settings: ProviderSettings) -> list[str]:
+    found = []
+    if model.is_half and settings.format == "neuralnetwork":
+        found.append("The format NeuralNetwork takes no operator of float16: set ModelFormat to MLProgram")
+    if settings.format == "mlprogram" and any(
+        one.type is not None and not one.type.is_static for one in model.free_inputs
+    ):
+        found.append(
+            "MLProgram with dynamic shapes is known to abort or to fail at run time: make them static"
+        )
+    return found

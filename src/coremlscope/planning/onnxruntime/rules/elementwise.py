@@ -1,0 +1,368 @@
+"""Operators that work element by element, and casts."""
+
+from __future__ import annotations
+
+from coremlscope.model.ir import DType
+from coremlscope.planning.onnxruntime.case import Case
+from coremlscope.planning.onnxruntime.rules.general import DEFAULT, FLOATS, HALF_6
+from coremlscope.planning.onnxruntime.rules.rule import (
+    BUILDERS,
+    NETWORK,
+    PROGRAM,
+    Condition,
+    Operator,
+    since,
+    types,
+)
+
+_ACTIVATION, _UNARY = f"{BUILDERS}/activation_op_builder.cc", f"{BUILDERS}/unary_op_builder.cc"
+_BINARY, _CAST = f"{BUILDERS}/binary_op_builder.cc", f"{BUILDERS}/cast_op_builder.cc"
+_CLIP, _ARGMAX = f"{BUILDERS}/clip_op_builder.cc", f"{BUILDERS}/argmax_op_builder.cc"
+_WHERE = f"{BUILDERS}/where_op_builder.cc"
+_INT32 = 6
+#: The element types of casts, by ONNX's numbers.
+_CAST_NUMBERS = {1: DType.FP32, 6: DType.INT32, 7: DType.INT64, 9: DType.BOOL, 10: DType.FP16}
+_CAST_TYPES = frozenset({DType.FP32, DType.FP16, DType.INT32, DType.INT64})
+
+
+def _slope_rank(case: Case) -> bool:
+    return case.rank not in (3, 4) or case.dims(0)[-3] < 0
+
+
+def _slope_shape(case: Case) -> bool:
+    slope, channels = case.constant(1), case.dims(0)[-3]
+    shape = case.dims(1)
+    if slope is None:
+        return True
+    is_single = all(size == 1 for size in shape)
+    is_per_channel = shape == (channels, 1, 1)
+    return not (is_single or is_per_channel) or (is_single and channels == 1)
+
+
+def _types_differ(case: Case) -> bool:
+    return case.dtype(0) != case.dtype(1)
+
+
+def _cast_types(case: Case) -> bool:
+    return not _is_cast(case, _CAST_TYPES)
+
+
+def _cast_types_and_bool(case: Case) -> bool:
+    return not _is_cast(case, _CAST_TYPES | {DType.BOOL})
+
+
+def _is_cast(case: Case, taken: frozenset[DType]) -> bool:
+    return case.dtype(0) in taken and _CAST_NUMBERS.get(case.number("to", 0)) in taken
+
+
+def _cast_of_input(case: Case) -> bool:
+    return case.name(0) not in case.makers
+
+
+def _cast_of_network(case: Case) -> bool:
+    maker = case.makers.get(case.name(0))
+    is_narrowing = case.dtype(0) is DType.INT64 and case.number("to", 0) == _INT32
+    return not (is_narrowing and maker is not None and maker.op == "ArgMax" and case.is_taken(maker))
+
+
+def _argmax_casts(case: Case) -> bool:
+    consumers = case.consumers.get(case.node.outputs[0], ())
+    return len(consumers) > 1 and any(
+        one.op == "Cast" and one.attributes.get("to") == _INT32 for one in consumers
+    )
+
+
+def _clip_limits(case: Case) -> bool:
+    return case.since >= 11 and any(case.name(index) and case.constant(index) is None for index in (1, 2))
+
+
+def _clip_types(case: Case) -> bool:
+    return case.since >= 11 and bool(case.name(1) or case.name(2)) and case.dtype(0) not in FLOATS
+
+
+def _clip_equal(case: Case) -> bool:
+    if case.since < 11:
+        low, high = case.attribute("min"), case.attribute("max")
+        return low is not None and low == high
+    low_, high_ = (case.floats(index) if case.name(index) else None for index in (1, 2))
+    return bool(low_ and high_ and low_ == high_)
+
+
+def _condition_type(case: Case) -> bool:
+    return case.dtype(0) is not DType.BOOL
+
+
+def _branch_types(case: Case) -> bool:
+    return case.dtype(1) not in FLOATS or case.dtype(1) != case.dtype(2)
+
+
+def _not_bool(case: Case) -> bool:
+    return case.dtype(0) is not DType.BOOL or case.dtype(1) is not DType.BOOL
+
+
+_ANYWHERE = since()
+_ONLY_PROGRAM_21 = since(None, (1, 21))
+
+
+def _plain(op: str, source: str, formats: object, least: int = 1, *conditions: Condition) -> Operator:
+    return Operator(
+        op=op,
+        formats=formats,  # type: ignore[arg-type]
+        least_opset=least,
+        types=DEFAULT,
+        conditions=conditions,
+        is_trivial=op == "Ceil",
+        source=source,
+    )
+
+
+OPERATORS: tuple[Operator, ...] = (
+    _plain("Sigmoid", _ACTIVATION, _ANYWHERE, 6),
+    _plain("Tanh", _ACTIVATION, _ANYWHERE, 6),
+    _plain("Relu", _ACTIVATION, _ANYWHERE, 6),
+    _plain("LeakyRelu", _ACTIVATION, _ANYWHERE, 6),
+    _plain("HardSigmoid", _ACTIVATION, since((1, 26), (1, 26)), 6),
+    _plain("Gelu", _ACTIVATION, _ONLY_PROGRAM_21, 6),
+    _plain("Elu", _ACTIVATION, since(None, (1, 24)), 6),
+    _plain("Softplus", _ACTIVATION, since(None, (1, 24))),
+    _plain(
+        "PRelu",
+        _ACTIVATION,
+        since((1, 20), (1, 21)),
+        6,
+        Condition(
+            id="prelu-rank",
+            fails=_slope_rank,
+            reason="its input is not of rank 3 or 4 with a known number of channels",
+            fix="fix the channels",
+            source=_ACTIVATION,
+        ),
+        Condition(
+            id="prelu-slope",
+            fails=_slope_shape,
+            reason="its slope is not a constant of one element, or of one for each of several channels",
+            fix="make the slope an initializer of the shape [channels, 1, 1]",
+            source=_ACTIVATION,
+        ),
+    ),
+    _plain("QuickGelu", f"{BUILDERS}/quick_gelu_op_builder.cc", since(None, (1, 26))),
+    _plain("Sqrt", _UNARY, _ANYWHERE),
+    _plain("Reciprocal", _UNARY, _ANYWHERE),
+    _plain("Erf", _UNARY, _ONLY_PROGRAM_21),
+    _plain("Round", _UNARY, _ONLY_PROGRAM_21),
+    _plain("Exp", _UNARY, since(None, (1, 24))),
+    _plain("Sin", _UNARY, since(None, (1, 27))),
+    _plain("Cos", _UNARY, since(None, (1, 27))),
+    _plain("Ceil", _UNARY, since(None, (1, 27))),
+    _plain("Add", _BINARY, _ANYWHERE, 7),
+    _plain("Sub", _BINARY, _ANYWHERE, 7),
+    _plain("Mul", _BINARY, _ANYWHERE, 7),
+    _plain("Div", _BINARY, _ANYWHERE, 7),
+    _plain(
+        "Pow",
+        _BINARY,
+        _ANYWHERE,
+        7,
+        Condition(
+            id="pow-types",
+            fails=_types_differ,
+            reason="base and exponent have different types",
+            fix="give both one type",
+            source=_BINARY,
+        ),
+    ),
+    _plain("Max", _BINARY, _ONLY_PROGRAM_21, 7),
+    Operator(
+        op="Cast",
+        formats=since((1, 20), (1, 21)),
+        source=_CAST,
+        is_trivial=True,
+        conditions=(
+            Condition(
+                id="cast-of-input",
+                fails=_cast_of_input,
+                reason="it casts an input or a constant of the graph",
+                fix="use ONNX Runtime 1.27 or later",
+                formats=PROGRAM,
+                until=(1, 27),
+                source=_CAST,
+            ),
+            Condition(
+                id="cast-types-early",
+                fails=_cast_types,
+                reason="it casts from or to another type than int32, int64, float16 and float32",
+                fix="use ONNX Runtime 1.27 or later for booleans",
+                formats=PROGRAM,
+                until=(1, 27),
+                source=_CAST,
+            ),
+            Condition(
+                id="cast-types",
+                fails=_cast_types_and_bool,
+                reason="it casts from or to another type than bool, int32, int64, float16 and float32",
+                fix="cast to one of these types",
+                formats=PROGRAM,
+                since=(1, 27),
+                source=_CAST,
+            ),
+            Condition(
+                id="cast-network",
+                fails=_cast_of_network,
+                reason="it is not the cast of an ArgMax to int32",
+                fix="use the format MLProgram",
+                formats=NETWORK,
+                source=_CAST,
+            ),
+        ),
+    ),
+    Operator(
+        op="ArgMax",
+        formats=since((1, 20), (1, 21)),
+        types=DEFAULT,
+        source=_ARGMAX,
+        conditions=(
+            Condition(
+                id="argmax-last",
+                fails=lambda case: case.number("select_last_index", 0) != 0,
+                reason="select_last_index is set",
+                fix="export it without select_last_index",
+                source=_ARGMAX,
+            ),
+            Condition(
+                id="argmax-casts",
+                fails=_argmax_casts,
+                reason="several operators read its result, one of them a cast to int32",
+                fix="cast once, and let all read the cast",
+                formats=NETWORK,
+                source=_ARGMAX,
+            ),
+        ),
+    ),
+    Operator(
+        op="Clip",
+        formats=_ANYWHERE,
+        types=DEFAULT,
+        source=_CLIP,
+        conditions=(
+            Condition(
+                id="clip-limits",
+                fails=_clip_limits,
+                reason="a limit is not a constant",
+                fix="make both limits initializers",
+                source=_CLIP,
+            ),
+            Condition(
+                id="clip-types",
+                fails=_clip_types,
+                reason="it clips integers",
+                fix="clip floats",
+                source="onnxruntime/core/providers/shared/utils/utils.cc",
+            ),
+            Condition(
+                id="clip-equal",
+                fails=_clip_equal,
+                reason="both limits are the same",
+                fix="replace it by a constant",
+                source=_CLIP,
+            ),
+        ),
+    ),
+    Operator(
+        op="Where",
+        formats=since(None, (1, 28)),
+        source=_WHERE,
+        conditions=(
+            Condition(
+                id="where-condition",
+                fails=_condition_type,
+                reason="its condition is not of booleans",
+                fix="cast the condition to bool",
+                source=_WHERE,
+            ),
+            Condition(
+                id="where-types",
+                fails=_branch_types,
+                reason="its values are not both float32 or both float16",
+                fix="use floats of one type",
+                source=_WHERE,
+            ),
+        ),
+    ),
+    Operator(
+        op="And",
+        formats=since(None, (1, 28)),
+        source=f"{BUILDERS}/logical_op_builder.cc",
+        conditions=(
+            Condition(
+                id="and-types",
+                fails=_not_bool,
+                reason="its inputs are not both of booleans",
+                fix="cast them to bool",
+                source=f"{BUILDERS}/logical_op_builder.cc",
+            ),
+        ),
+    ),
+    Operator(
+        op="Identity",
+        formats=since((1, 27), (1, 27)),
+        types=DEFAULT,
+        is_trivial=True,
+        source=f"{BUILDERS}/identity_op_builder.cc",
+    ),
+    Operator(
+        op="Softmax",
+        formats=since((1, 20), (1, 21)),
+        types=DEFAULT,
+        source=f"{BUILDERS}/softmax_op_builder.cc",
+        conditions=(
+            Condition(
+                id="softmax-early-static",
+                fails=lambda case: -1 in case.dims(0),
+                reason="a dimension of its input is free",
+                fix="make it static, or use ONNX Runtime 1.23 or later",
+                until=(1, 23),
+                source=f"{BUILDERS}/softmax_op_builder.cc",
+            ),
+            Condition(
+                id="softmax-static",
+                fails=lambda case: case.since < 13 and -1 in case.dims(0),
+                reason="a dimension of its input is free, and its definition is older than opset 13",
+                fix="export with opset 13 or later, or make the dimensions static",
+                since=(1, 23),
+                source=f"{BUILDERS}/softmax_op_builder.cc",
+            ),
+        ),
+    ),
+    Operator(
+        op="Tile",
+        formats=since((1, 27), (1, 27)),
+        least_opset=6,
+        types=types(
+            frozenset({DType.FP32, DType.INT32, DType.INT64, DType.BOOL}),
+            frozenset({DType.FP32, DType.INT32, DType.INT64, DType.BOOL, DType.FP16}),
+        ),
+        is_trivial=True,
+        source=f"{BUILDERS}/tile_op_builder.cc",
+        conditions=(
+            HALF_6,
+            Condition(
+                id="tile-network-repeats",
+                fails=lambda case: case.integers(1) is None,
+                reason="its repeats are not constant",
+                fix="make them an initializer, or use the format MLProgram",
+                formats=NETWORK,
+                source=f"{BUILDERS}/tile_op_builder.cc",
+            ),
+            Condition(
+                id="tile-repeats",
+                fails=lambda case: (
+                    (repeats := case.integers(1)) is not None
+                    and (len(repeats) != case.rank or min(repeats, default=1) < 1)
+                ),
+                reason="its repeats are not one positive number for each dimension",
+                fix="give one positive number for each dimension",
+                source=f"{BUILDERS}/tile_op_builder.cc",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,42 @@
+"""The whole table, and the fixes for operators that have no row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from coremlscope.planning.onnxruntime.case import Format
+from coremlscope.planning.onnxruntime.rules import elementwise, resizing, shaping, windows
+from coremlscope.planning.onnxruntime.rules.rule import Operator
+
+_FAMILIES: tuple[tuple[Operator, ...], ...] = (
+    elementwise.OPERATORS,
+    shaping.OPERATORS,
+    windows.OPERATORS,
+    resizing.OPERATORS,
+)
+#: Rows by the type of the operator.
+OPERATORS: Mapping[str, Operator] = {row.op: row for family in _FAMILIES for row in family}
+if len(OPERATORS) != sum(map(len, _FAMILIES)):
+    raise ValueError("duplicate rows of operators")
+
+#: The release from which groups of trivial operators alone are dropped (pull request 28293).
+TRIVIAL_DROPPED = (1, 27)
+#: What to write instead of an operator without a builder.
+REPLACEMENTS: Mapping[str, str] = {
+    "Abs": "write it as Max of x and -x with MLProgram",
+    "DequantizeLinear": "run the float model: the provider takes no quantised operator",
+    "DynamicQuantizeLinear": "run the float model: the provider takes no quantised operator",
+    "Einsum": "write it as MatMul and Transpose",
+    "Expand": "write it as Tile (ONNX Runtime 1.27 or later)",
+    "HardSwish": "write it as HardSigmoid and Mul, or export below opset 14",
+    "LogSoftmax": "write it as Softmax, and take the logarithm outside",
+    "Mish": "write it as Softplus, Tanh and Mul with MLProgram",
+    "Neg": "multiply by -1",
+    "QuantizeLinear": "run the float model: the provider takes no quantised operator",
+    "ReduceL2": "write it as Mul, ReduceSum and Sqrt",
+    "Sum": "write it as Add",
+    "Swish": "write it as Sigmoid and Mul",
+    "Upsample": "export with opset 11 or later: it becomes Resize",
+}
+#: The words for the formats in ONNX Runtime's options.
+FORMAT_NAMES: Mapping[Format, str] = {"neuralnetwork": "NeuralNetwork", "mlprogram": "MLProgram"}
