@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
+from coremlscope.base.scratch import new_scratch
 from coremlscope.base.writing import write_draft
 from coremlscope.formats import container
 from coremlscope.formats.compiled.marker import locate_source, write_marker
@@ -37,7 +38,7 @@ def compile_path(path: Path) -> Path:
         OSError: The folder cannot be written.
     """
     model = container.read(path)
-    with _new_folder(path.stem) as folder:
+    with _removed_after_error(Path(tempfile.mkdtemp(prefix=f"{path.stem}-", suffix=SUFFIX))) as folder:
         compile_into(model, path, folder, path.stem, shutil.copyfile)
         inner = next(part for part in folder.iterdir() if part.is_dir())
         folder.chmod(inner.stat().st_mode)  # `mkdtemp` restricts access to the owner.
@@ -59,7 +60,7 @@ def compile_loaded(model: ir.Model, folder: Path) -> Path:
         OSError: The folder cannot be written.
     """
     source = locate_source(folder)
-    with _new_folder(source.stem) as compiled:
+    with _removed_after_error(new_scratch(f"{source.stem}-", SUFFIX)) as compiled:
         compile_into(model, source, compiled, source.stem, link_or_copy)
     return compiled
 
@@ -75,7 +76,7 @@ def copy_model(path: Path) -> Path:
     """
     if container.sniff(path) is None:
         container.read(path)  # Raises an error that describes the problem.
-    with _new_folder(path.stem) as folder:
+    with _removed_after_error(new_scratch(f"{path.stem}-", SUFFIX)) as folder:
         write_source(container.on_disk(path), folder, _share_weights)
     return folder
 
@@ -94,7 +95,7 @@ def store_bytes(spec: bytes, blobs: Mapping[str, bytes]) -> Path:
         ModelError: A name points outside the model's folder.
         OSError: The folder cannot be written.
     """
-    with _new_folder("model") as folder:
+    with _removed_after_error(new_scratch("model-", SUFFIX)) as folder:
         model = folder / _SOURCE / "model.mlmodel"
         model.parent.mkdir()
         write_draft(model, spec)
@@ -107,9 +108,7 @@ def store_bytes(spec: bytes, blobs: Mapping[str, bytes]) -> Path:
 
 
 @contextlib.contextmanager
-def _new_folder(name: str) -> Iterator[Path]:
-    """Creates a temporary folder, which is removed after an error."""
-    folder = Path(tempfile.mkdtemp(prefix=f"{name}-", suffix=SUFFIX))
+def _removed_after_error(folder: Path) -> Iterator[Path]:
     try:
         yield folder
     except BaseException:

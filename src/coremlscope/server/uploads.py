@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 from coremlscope.base.errors import OutputError, UsageError
-from coremlscope.base.writing import lock_file, open_draft
+from coremlscope.base.scratch import locked_folder, remove_abandoned, remove_folder
 
-_PREFIX, _LOCK = "coremlscope-serve-", ".lock"
 #: Disk space that an upload must leave free, in bytes.
 _SPARE_BYTES = 256 << 20
 #: The longest part of a path, and the most parts, of a file in a folder that is sent.
@@ -31,8 +28,8 @@ class Uploads:
 
     def __init__(self, most_bytes: int, parent: Path | None = None) -> None:
         parent = Path(tempfile.gettempdir()) if parent is None else parent
-        _remove_abandoned(parent)
-        self.folder, self._lock = _locked_folder(parent)
+        remove_abandoned(parent)
+        self.folder, self._lock = locked_folder(parent)
         self._most_bytes = most_bytes
         self._models: dict[str, int] = {}
         self._changing = threading.Lock()
@@ -91,9 +88,7 @@ class Uploads:
 
     def close(self) -> None:
         """Removes the folder."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self._lock.close()
-        shutil.rmtree(self.folder, ignore_errors=True)  # the lock too, which Windows keeps while it is open
+        remove_folder(self.folder, self._lock)
 
 
 def check_inside(path: str) -> None:
@@ -110,27 +105,3 @@ def check_inside(path: str) -> None:
 
 def _not_saved(error: OSError) -> OutputError:
     return OutputError(f"the upload cannot be saved: {error.strerror or error}", "free some space")
-
-
-def _locked_folder(parent: Path) -> tuple[Path, IO[bytes]]:
-    """Creates a folder with a lock that ends with its process."""
-    while True:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-        with contextlib.suppress(FileNotFoundError):  # another server took it for abandoned
-            lock = open_draft(folder / _LOCK)
-            if lock_file(lock) is not False and (folder / _LOCK).exists():
-                return folder, lock
-            lock.close()
-
-
-def _remove_abandoned(parent: Path) -> None:
-    """Removes folders of this user whose servers were killed."""
-    for folder in parent.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):
-            if folder.is_symlink() or (hasattr(os, "getuid") and folder.stat().st_uid != os.getuid()):
-                continue
-            with (folder / _LOCK).open("rb") as lock:
-                if not lock_file(lock):
-                    continue
-                shutil.rmtree(folder, ignore_errors=True)
-            shutil.rmtree(folder, ignore_errors=True)  # the lock too, which Windows keeps while it is open

@@ -257,10 +257,10 @@ class TestHostileArchives:
         scratch = tmp_path / "scratch"
         scratch.mkdir()
         code = (
-            "import os, sys, coremlscope\n"
+            "import os, pathlib, sys, coremlscope\n"
             "model = coremlscope.read(sys.argv[1])\n"
             "again = coremlscope.read(sys.argv[1])\n"
-            "print(len(os.listdir(os.path.join(os.environ['TMPDIR'], *os.listdir(os.environ['TMPDIR'])))))\n"
+            "print(len([*pathlib.Path(os.environ['TMPDIR']).glob('*/[!.]*')]))\n"
         )
         ran = subprocess.run(
             [sys.executable, "-c", code, f"{ipa}#Detector.mlmodelc"],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import queue
+import select
 import subprocess
 import tempfile
 import threading
@@ -120,6 +121,7 @@ class Child:
                 os.close(end)
         self._lifeline = ends[1:]
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._waits = threading.Event()
         self._reader = threading.Thread(target=self._read, name="messages", daemon=True)
         self._reader.start()
 
@@ -140,7 +142,7 @@ class Child:
             try:
                 line = self._lines.get(timeout=_POLL_S)
             except queue.Empty:
-                if watch.has_ended(_GRACE_S):
+                if watch.has_ended(_GRACE_S) and self._is_drained():
                     break
             else:
                 if line is None:
@@ -203,12 +205,25 @@ class Child:
         # A process that it started may hold the pipe open.
         self._reader.join(_GRACE_S)
 
+    def _is_drained(self) -> bool:
+        """True if the thread that collects lines waits for more, and there is none in the pipe."""
+        if not self._waits.is_set() or os.name != "posix":
+            return self._waits.is_set()
+        pipe = select.poll()
+        pipe.register(self._process.stdout, select.POLLIN)  # type: ignore[arg-type]
+        return not pipe.poll(0)
+
     def _read(self) -> None:
         """Collects lines, so that no limit waits for the process."""
         assert self._process.stdout is not None
         pending, total = [b""], 0
         with suppress(OSError, ValueError):  # the pipe was closed
-            while total < _MOST_BYTES and (chunk := self._process.stdout.read(1 << 16)):
+            while total < _MOST_BYTES:
+                self._waits.set()
+                chunk = self._process.stdout.read(1 << 16)
+                self._waits.clear()
+                if not chunk:
+                    break
                 total += len(chunk)
                 first, *others = chunk.split(b"\n")
                 pending.append(first)
@@ -269,15 +284,17 @@ class _Watch:
 
     def __init__(self, process: subprocess.Popen[bytes], limits: ChildLimits, task: Task) -> None:
         self._process, self._limits, self._task = process, limits, task
-        self._began = self._last_message = self._looked = time.monotonic()
+        self._began = self._alive = self._last_message = self._looked = time.monotonic()
 
     def note_message(self) -> None:
         """Notes that a message arrived."""
         self._last_message = time.monotonic()
 
     def has_ended(self, grace_s: float) -> bool:
-        """True if the process ended, and sent nothing for some seconds: another one may hold its pipe."""
-        return self._process.poll() is not None and time.monotonic() - self._last_message > grace_s
+        """True if the process ended some seconds ago: another one may hold its pipe."""
+        if self._process.poll() is None:
+            self._alive = time.monotonic()
+        return time.monotonic() - self._alive > grace_s
 
     def check(self) -> None:
         """Raises LimitError if the process is past a limit."""

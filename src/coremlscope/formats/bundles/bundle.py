@@ -6,11 +6,8 @@ with or without the suffix, is enough if no other model has it: `App.ipa#Detecto
 
 from __future__ import annotations
 
-import atexit
-import functools
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Literal
@@ -18,6 +15,7 @@ from typing import Literal
 import msgspec
 
 from coremlscope.base.errors import NotAModelError
+from coremlscope.base.scratch import new_scratch
 from coremlscope.base.units import shown
 from coremlscope.formats.bundles.executorch import looks_like_executorch, read_executorch
 from coremlscope.formats.bundles.trees import FolderTree, Tree, Wanted, ZipTree
@@ -135,7 +133,7 @@ class Bundle:
         key = (self.path.resolve(), status.st_mtime_ns, status.st_size, model.inside)
         if wanted is None and key in _EXTRACTED:
             return _EXTRACTED[key]
-        target = Path(tempfile.mkdtemp(dir=scratch_folder()))
+        target = new_scratch()
         try:
             located = self._extract(model, target, wanted or (lambda _: True))
         except BaseException:
@@ -242,17 +240,3 @@ def _owner(
             return place, "mlpackage"
     outermost = next((place for place in places if place in compiled), None)
     return None if outermost is None else (outermost, "mlmodelc")
-
-
-@functools.cache
-def scratch_folder() -> Path:
-    """Returns a temporary folder, which is removed when this process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="coremlscope-"))
-    owner = os.getpid()
-
-    def remove() -> None:
-        if os.getpid() == owner:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    atexit.register(remove)
-    return folder

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec.structs
 
 from coremlscope.base.errors import UsageError
+from coremlscope.base.scratch import new_scratch
 from coremlscope.base.units import shown
-from coremlscope.formats.bundles.bundle import scratch_folder
 from coremlscope.formats.expressions.building import LayerBuilder
 from coremlscope.formats.expressions.kinds import KINDS, LayerKind, Options
 from coremlscope.formats.expressions.parsing import (
@@ -85,7 +85,7 @@ def write_expression(path: Path) -> Path:
         OutputError: The package cannot be written.
     """
     model = read_expression(path)
-    package = scratch_folder() / f"{model.source}.mlpackage"
+    package = new_scratch() / f"{model.source}.mlpackage"
     write_mlpackage(model, package)
     return package
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import threading
 import weakref
 from abc import ABC, abstractmethod
@@ -20,6 +19,7 @@ from coremlscope.base.errors import (
     UnsupportedOpError,
     UsageError,
 )
+from coremlscope.base.scratch import new_scratch
 from coremlscope.base.version import __version__
 from coremlscope.model.features import bind_shapes, to_tensors
 from coremlscope.model.ir import Array, ArrayFeature, FunctionDescription, ImageFeature, Model, Program
@@ -334,7 +334,7 @@ class FunctionPredictor(Predictor):
 
     def _next_folder(self) -> Path:
         if self._scratch is None:
-            self._scratch = Path(tempfile.mkdtemp(prefix="coremlscope-"))
+            self._scratch = new_scratch()
             weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
         self._compiled += 1
         return self._scratch / str(self._compiled)
