@@ -19,7 +19,7 @@ from coremlscope.model.ir import KIND_NAMES
 from coremlscope.results.encoding import COMPARISON, MODEL, PROFILE, PROFILES
 from coremlscope.results.events import EventKind
 from coremlscope.results.model import ModelSummary
-from coremlscope.results.preview import Preview
+from coremlscope.results.preview import PREVIEW, Preview
 from coremlscope.results.profile import Profile
 from coremlscope.results.schema import docstring_parts
 from coremlscope.results.sweep import RESULT_TABLE, ResultTable
@@ -51,6 +51,7 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
     "VariantsForm": ("VariantReport", {"schema": f'"{VARIANTS}"'}),
     "ResultsForm": ("ResultTable", {"schema": f'"{RESULT_TABLE}"'}),
+    "PreviewForm": ("Preview", {"schema": f'"{PREVIEW}"', "model": "string"}),
     "ServerForm": ("PageState", {"schema": f'"{SERVER}"'}),
 }
 _ROOTS = (

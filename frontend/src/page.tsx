@@ -1,4 +1,5 @@
 import { ComparePage } from "./pages/compare";
+import { PreviewPage } from "./pages/preview";
 import { ProfilesPage } from "./pages/profiles";
 import { ReportPage } from "./pages/report";
 import { ResultsPage } from "./pages/results";
@@ -31,6 +32,8 @@ function Result(props: { payload: Payload }) {
       return <ProfilesPage result={result} />;
     case "coremlscope.comparison/2":
       return <ComparePage result={result} />;
+    case "coremlscope.preview/1":
+      return <PreviewPage result={result} />;
     case "coremlscope.trace/1":
       return <TracePage result={result} />;
     case "coremlscope.variants/1":

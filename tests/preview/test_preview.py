@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import wave
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from PIL import Image
 
 from coremlscope.base.errors import InputError
+from coremlscope.cli.main import main
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.model.features.files import read_input
@@ -317,3 +319,17 @@ def test_a_picture_of_too_many_pixels(model: Path, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
     with pytest.raises(InputError, match=r"^huge\.png has 4 million pixels"):
         preview_files(model, [GivenFile("image", tmp_path / "input-0.png", "huge.png")], "scale-fill", 16000)
+
+
+def test_predict_draws_the_outputs_on_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_mlpackage(sample_model(size=32, width=0.25, classes=10), tmp_path / "m.mlpackage")
+    Image.new("RGB", (8, 8)).save(tmp_path / "photo.png")
+    command = ["predict", str(tmp_path / "m.mlpackage"), "-o", str(tmp_path / "page.html"), "--input"]
+    assert main([*command, f"image={tmp_path / 'photo.png'}"]) == 0
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    payload = json.loads(page.partition('id="payload">')[2].partition("</script>")[0])["result"]
+    assert payload["schema"] == "coremlscope.preview/1"
+    assert payload["inputs"][0]["source"] == "photo.png"
+    assert [len(output["classes"]) for output in payload["outputs"]] == [10]
+    assert main([*command, "image=1"]) == 2
+    assert main([*command, f"image={tmp_path / 'photo.png'}", "--precision", "fp16"]) == 2

@@ -2147,6 +2147,11 @@ export interface ResultsForm extends ResultTable {
   schema: "coremlscope.results/1";
 }
 
+export interface PreviewForm extends Preview {
+  schema: "coremlscope.preview/1";
+  model: string;
+}
+
 export interface ServerForm extends PageState {
   schema: "coremlscope.server/3";
 }
@@ -2192,4 +2197,13 @@ export const KIND_NAMES: Record<string, string> = {
 };
 
 /** What a page shows; `schema` tells the kinds apart. */
-export type Result = ProfileForm | ProfilesForm | ModelForm | ComparisonForm | TraceForm | VariantsForm | ResultsForm | ServerForm;
+export type Result =
+  | ProfileForm
+  | ProfilesForm
+  | ModelForm
+  | ComparisonForm
+  | TraceForm
+  | VariantsForm
+  | ResultsForm
+  | PreviewForm
+  | ServerForm;

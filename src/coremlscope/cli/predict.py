@@ -9,8 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coremlscope.base.errors import UsageError
 from coremlscope.base.findings import Finding
-from coremlscope.base.writing import check_folder, new_content, open_draft, write_draft
+from coremlscope.base.writing import (
+    check_file,
+    check_folder,
+    new_content,
+    open_draft,
+    write_draft,
+    write_file,
+)
 from coremlscope.cli.command import (
     Command,
     add_inputs,
@@ -26,20 +34,32 @@ from coremlscope.cli.repetitions import add_function, add_limits
 from coremlscope.cli.terminal import print_note
 
 if TYPE_CHECKING:
+    from coremlscope.base.processes.child import ChildLimits
     from coremlscope.results.measurement import Precision
 
 _EPILOG = """\
 examples:
   coremlscope predict classifier.mlpackage --input image=photo.jpg
   coremlscope predict style.mlpackage --input image=photo.jpg --resize scale-fill -o out
+  coremlscope predict detector.mlpackage --input image=photo.jpg -o boxes.html
   coremlscope predict text.mlpackage --input ids=ids.npy --input length=12 --json -
 """
 
 
-def _folder(text: str) -> Path:
-    """Parses the path of a folder that can be written."""
-    check_folder(Path(text))
-    return Path(text)
+#: The suffix of a page.
+_PAGE = ".html"
+#: The sample rate at which a page gives sounds to models, in Hz.
+_RATE_HZ = 16000
+
+
+def _target(text: str) -> Path:
+    """Parses the path of a page or of a folder that can be written."""
+    path = Path(text)
+    if path.suffix == _PAGE:
+        check_file(path)
+    else:
+        check_folder(path)
+    return path
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -53,9 +73,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FOLDER",
-        type=_folder,
+        type=_target,
         help="write each output to a file in this folder: arrays as .npy, images as .png or .tiff, others as"
-        " .json",
+        " .json; with the suffix .html, draw all of them on one page: classes, boxes, masks, pictures",
     )
     add_json(parser, "the outputs")
     add_quiet(parser)
@@ -75,6 +95,8 @@ def _run(arguments: argparse.Namespace) -> int:
         "precision": arguments.precision,
     }
     limits = ChildLimits(time_s=arguments.timeout, memory_bytes=arguments.memory)
+    if arguments.output is not None and arguments.output.suffix == _PAGE:
+        return _write_page(arguments, limits)
     results, findings = call_isolated(predict_files, given, limits=limits)
     _warn(findings)
     if arguments.output is not None:
@@ -83,6 +105,31 @@ def _run(arguments: argparse.Namespace) -> int:
                 print_note(f"wrote {file}")
     document = prediction_document(results, hint=arguments.output is None)
     write_result(arguments, lambda: render_prediction_json(results), document)
+    return 0
+
+
+def _write_page(arguments: argparse.Namespace, limits: ChildLimits) -> int:
+    from coremlscope.measure.embedded.process import call_isolated
+    from coremlscope.reports.page import render_html_preview
+    from coremlscope.reports.preview.predict import GivenFile, preview_files
+    from coremlscope.reports.words import model_name
+
+    if arguments.function or arguments.shape or arguments.precision != "fp32" or arguments.json is not None:
+        raise UsageError(
+            "a page shows the main function with its default shapes, in fp32",
+            "name a folder, or leave these out",
+        )
+    for name, text in arguments.input:
+        if not Path(text).is_file():
+            raise UsageError(
+                f"the value of {name!r} is no file, which a page needs", "save it to a .npy file"
+            )
+    files = [GivenFile(name, Path(text), Path(text).name) for name, text in arguments.input]
+    given = {"model": arguments.model, "files": files, "resize": arguments.resize, "rate_Hz": _RATE_HZ}
+    shown = call_isolated(preview_files, given, limits=limits)
+    write_file(arguments.output, render_html_preview(shown, model_name(str(arguments.model))))
+    if not arguments.quiet:
+        print_note(f"wrote {arguments.output}")
     return 0
 
 

@@ -25,8 +25,10 @@ from coremlscope.reports.difference import verdict_lines
 from coremlscope.reports.json import Result, displayed, to_values, without_folders
 from coremlscope.reports.program.lanes import with_unit_lanes
 from coremlscope.reports.words import model_name, plural
+from coremlscope.results.encoding import plain
 from coremlscope.results.events import EVENT_KINDS
 from coremlscope.results.model import ModelSummary
+from coremlscope.results.preview import PREVIEW, Preview
 from coremlscope.results.profile import Profile
 from coremlscope.results.sweep import ResultTable
 from coremlscope.results.trace import Trace
@@ -89,6 +91,16 @@ def trace_values(trace: Trace) -> dict[str, Any]:
 def render_html_variants(report: VariantReport) -> str:
     """Variants of a model as a page."""
     return build_page(report.to_json(), f"Variants of {model_name(report.path)}")
+
+
+def render_html_preview(preview: Preview, model: str) -> str:
+    """One prediction as a page.
+
+    Args:
+        preview: The prediction.
+        model: The name of the model.
+    """
+    return build_page({"schema": PREVIEW, "model": model, **plain(preview)}, f"{model}: a prediction")
 
 
 def render_html_results(table: ResultTable) -> str:

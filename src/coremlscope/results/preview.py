@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+#: Name and version of the schema of a page of a prediction.
+PREVIEW = "coremlscope.preview/1"
 #: How an output is shown.
 ViewKind = Literal["classes", "boxes", "mask", "map", "points", "image", "text", "curve", "values"]
 

@@ -182,7 +182,8 @@ function InputRow(props: { input: FeatureSummary; given: Given | undefined; onGi
   );
 }
 
-function Result(props: { preview: Preview }) {
+/** What a model made of its inputs. */
+export function Result(props: { preview: Preview }) {
   const { preview } = props;
   const time = predictionTime(preview);
   const synthetic = preview.inputs.filter((input) => input.source === "synthetic");
