@@ -157,7 +157,7 @@ def _score_twin(score: Score, what: str, twin: Twin, found: Verification | Corem
     known = fault.cause != "unknown"
     score.counts["twins: cause named"] += known
     score.counts["twins: cause not known"] += not known
-    score.counts["twins: fixed"] += any(fix.works for fix in found.fixes)
+    score.counts["twins: repaired"] += any(one.repairs for one in found.faults)
     if known:
         score.add("causes", what, fault.cause in twin.causes, f"{fault.cause}: {fault.text}")
         for one in found.faults:

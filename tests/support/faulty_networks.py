@@ -358,7 +358,6 @@ NETWORKS: tuple[Planted, ...] = (
         build=_built(lambda: Block(order=False), Block, _SEQUENCE, fp16=False, pt2=True),
         ops=("scores_5", "q_3", "k_3"),
         causes=("layout",),
-        is_fixable=False,
     ),
     Planted(
         name="torch-swapped-query-key",
@@ -397,7 +396,6 @@ NETWORKS: tuple[Planted, ...] = (
         build=_built(lambda: Normed(dropped=True), lambda: Normed(dropped=False), (1, 3, 16, 16), fp16=False),
         ops=("op_27",),
         causes=("missing operation",),
-        is_fixable=False,
     ),
     Planted(
         name="report-2110",

@@ -26,7 +26,6 @@ class Planted:
         ops: Plain names of the operations at fault, any of which is right. For an operation that is missing,
             the ones before and behind it.
         causes: The causes that are right.
-        is_fixable: Whether a change of the program can fix it.
         inputs: Values of inputs.
         rtol: The tolerance; None for the default one.
     """
@@ -35,7 +34,6 @@ class Planted:
     build: Callable[[Path], tuple[Path, Any]]
     ops: tuple[str, ...]
     causes: tuple[str, ...]
-    is_fixable: bool = True
     inputs: Inputs = field(default_factory=dict)
     rtol: float | None = None
 
@@ -450,7 +448,6 @@ PROGRAMS: tuple[Planted, ...] = (
         build=lambda folder: _two_layers(folder, _without_relu, norm=False),
         ops=("first", "y"),
         causes=("missing operation",),
-        is_fixable=False,
     ),
     Planted(
         name="infinite-bound",
@@ -510,7 +507,6 @@ PROGRAMS: tuple[Planted, ...] = (
         build=_pair((4, 16), _added_epsilon(np.float16), _added_epsilon(np.float32)),
         ops=("safe", "root"),
         causes=("epsilon",),
-        is_fixable=False,
         inputs={"x": _ZERO_ROW},
     ),
     Planted(

@@ -1,34 +1,39 @@
-"""Operations that the reference does not have, in a network of many."""
+"""An operation that only the model has: the stem of a network, scaled or turned."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
+from coremltools.converters.mil import Builder as mb
 
 from coremlscope import verify
-from coremlscope.formats import container
-from coremlscope.model.ir import Program
-from coremlscope.verification.edits import insert_after, with_function
-from tests.support.faulty_programs import PROGRAMS
+from tests.support.faulty_programs import _program, _random, save_program
+
+_WEIGHT = _random(4, 3, 3, 3, seed=1, scale=0.4)
 
 
 @pytest.mark.parametrize(
-    ("op_type", "parameters", "cause"),
+    ("added", "cause"),
     [
-        ("mul", {"y": np.array(0.25, np.float32)}, "scale"),
-        ("transpose", {"perm": np.array([0, 1, 3, 2], np.int32)}, "layout"),
+        (lambda x: mb.mul(x=x, y=0.25, name="added"), "scale"),
+        (lambda x: mb.transpose(x=x, perm=[0, 1, 3, 2], name="added"), "layout"),
     ],
 )
-def test_an_extra_operation_is_named_and_undone(
-    op_type: str, parameters: dict[str, np.ndarray], cause: str, tmp_path: Path
-) -> None:
-    path, _ = next(planted for planted in PROGRAMS if planted.name == "dropped-scale").build(tmp_path)
-    model = container.read(path)
-    assert isinstance(model.content, Program)
-    [function] = model.content.functions.values()
-    wrong = insert_after(function, "stem", [(op_type, parameters)])
-    found = verify(with_function(model, "main", wrong), model)
-    assert (found.faults[0].name, found.faults[0].cause) == ("stem", cause)
-    assert found.fixes[0].works
+def test_an_extra_operation_is_named(added: Callable[[Any], Any], cause: str, tmp_path: Path) -> None:
+    def network(*, has_more: bool) -> Any:
+        def body(_: Any, x: Any) -> Any:
+            stem = mb.sin(x=mb.conv(x=x, weight=_WEIGHT, pad_type="same"), name="stem")
+            return mb.exp(x=added(stem) if has_more else stem, name="y")
+
+        return _program((1, 3, 8, 8), body)
+
+    paths = [
+        save_program(network(has_more=more), tmp_path / f"{more}.mlpackage", fp16=False)
+        for more in (True, False)
+    ]
+    found = verify(*paths)
+    assert found.faults[0].cause == cause
+    assert found.faults[-1].repairs

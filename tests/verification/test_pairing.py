@@ -99,22 +99,22 @@ def test_errors_count_infinities_and_nan() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "cause", "ops"),
+    ("change", "cause"),
     [
-        (lambda x: x * 8, "scale", ["mul"]),
-        (lambda x: x + 3, "offset", ["add"]),
-        (lambda x: -x, "sign", ["mul"]),
-        (lambda x: np.transpose(x, (0, 2, 1)), "layout", ["transpose"]),
-        (lambda x: x[:, ::-1], "layout", ["gather"]),
-        (lambda x: np.sort(x.reshape(-1)), "layout", []),
-        (lambda x: x * 2 + np.arange(4)[None, :, None], "scale", ["mul", "add"]),
+        (lambda x: x * 8, "scale"),
+        (lambda x: x + 3, "offset"),
+        (lambda x: -x, "sign"),
+        (lambda x: np.transpose(x, (0, 2, 1)), "layout"),
+        (lambda x: x[:, ::-1], "layout"),
+        (lambda x: np.sort(x.reshape(-1)), "layout"),
+        (lambda x: x * 2 + np.arange(4)[None, :, None], "scale"),
     ],
 )
-def test_relations_are_told(change: Callable[[np.ndarray], np.ndarray], cause: str, ops: list[str]) -> None:
+def test_relations_are_told(change: Callable[[np.ndarray], np.ndarray], cause: str) -> None:
     x = _RANDOM.standard_normal((6, 4, 5)) * 3
     relation = find_relation(change(x), x)
     assert relation is not None
-    assert (relation.cause, [kind for kind, _ in relation.ops]) == (cause, ops)
+    assert relation.cause == cause
     right = np.sort(x, axis=None) if relation.is_sorted else x
     assert relative_error(relation.apply(change(x)), right) < 1e-6
 

@@ -105,13 +105,13 @@ def test_the_operation_is_named_and_fixed(name: str, tmp_path: Path) -> None:
     shape, wrong, right, op, cause = _CASES[name]
     found = _verify(tmp_path, shape, wrong, right)
     assert (found.faults[0].name, found.faults[0].cause) == (op, cause)
-    assert found.fixes[-1].works
+    assert found.faults[-1].repairs
 
 
 def test_two_arguments_in_another_order_are_one_fault(tmp_path: Path) -> None:
     found = _verify(tmp_path, (2, 4, 4, 8), _exchanged(is_moved=True), _exchanged(is_moved=False))
     assert [(fault.cause, fault.type) for fault in found.faults] == [("layout", "transpose")]
-    assert found.fixes[-1].works
+    assert found.faults[-1].repairs
 
 
 def test_a_missing_operation_is_named(tmp_path: Path) -> None:

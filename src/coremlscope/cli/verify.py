@@ -21,7 +21,6 @@ from coremlscope.cli.limited import call_on_model, limits_of
 from coremlscope.cli.progress import progress_line
 from coremlscope.cli.repetitions import add_function, add_limits, add_seed, add_stage
 from coremlscope.cli.reports import write_reports
-from coremlscope.cli.terminal import print_note
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
 from coremlscope.reports.renderers import VERIFICATION_RENDERERS
 
@@ -37,8 +36,7 @@ The model runs on the same inputs as the reference: with float32 results, and wi
 after each operation, as on the Neural Engine and the GPU. Arithmetic inside an operation stays in
 float32. Intermediate values are paired, and each operation runs again on the reference's own values: so
 its own error is distinguished from inherited ones. If float32 differs as well, the conversion
-is at fault, else the precision. Changes that may fix the fault are tried on the model, which runs
-again; --apply writes it with those that work.
+is at fault, else the precision. A cause is named only if it predicts every element.
 
 Synthetic inputs have several kinds: noise, a picture, faint noise, zeros, ends of the range. Classes are
 compared by the best ones, and by their scores before a softmax, images by PSNR, other outputs by their
@@ -50,7 +48,6 @@ examples:
   coremlscope verify model.mlpackage --reference model.onnx
   coremlscope verify model.mlpackage --reference program.pt2 --input image=photo.jpg --pairs
   coremlscope verify model.mlpackage --reference saved.npz --rtol 1e-3 --quiet --json result.json
-  coremlscope verify model.mlpackage --reference fp32.mlpackage --apply -o fixed.mlpackage
   coremlscope verify net.aimodel --reference coreai --pairs
 """
 
@@ -90,18 +87,6 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help=f"on a Mac, also run Core ML under {', '.join(SETTINGS)}, or {EVERY} (repeatable)",
     )
     parser.add_argument("--pairs", action="store_true", help="list all paired values")
-    parser.add_argument(
-        "--apply", action="store_true", help="write the model with the changes that work to -o"
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        dest="fixed",
-        metavar="OUT.mlpackage",
-        type=Path,
-        help="the package that --apply writes",
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing package")
     add_limits(parser, "each run of Core ML, or the work without them,")
     add_reports(parser, VERIFICATION_RENDERERS, flags=("--report",))
 
@@ -136,8 +121,6 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.measure.effort import Effort
     from coremlscope.reports.verification import verification_document
 
-    if arguments.apply != (arguments.fixed is not None):
-        raise UsageError("--apply and -o belong together", "write --apply -o fixed.mlpackage")
     if arguments.reference is None:
         is_core_ai = Path(arguments.model).suffix == ".aimodel"
         raise UsageError(
@@ -161,12 +144,7 @@ def _run(arguments: argparse.Namespace) -> int:
             top_k=arguments.top_k,
             compute_units=units,
             effort=Effort(timeout_s=arguments.timeout, memory_bytes=arguments.memory),
-            apply=arguments.fixed,
-            overwrite=arguments.overwrite,
         )
-    if arguments.fixed is not None and not arguments.quiet:
-        print_note("nothing to change" if found.passed else f"wrote {arguments.fixed}")
-
     write_reports(found, arguments, verification_document(found, has_pairs=arguments.pairs))
     return 0 if found.passed else _DIFFERS
 
@@ -191,7 +169,7 @@ def _units(names: list[str]) -> list[ComputeUnits]:
 
 COMMAND = Command(
     name="verify",
-    doc="Compare a model with the network that it was converted from, and find and fix the fault.",
+    doc="Compare a model with the network that it was converted from, and find the fault.",
     epilog=_EPILOG,
     configure=_configure,
     run=_run,

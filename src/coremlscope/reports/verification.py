@@ -21,7 +21,6 @@ from coremlscope.results.verification import (
     Cause,
     ComparedOutput,
     PairedValue,
-    ProposedFix,
     Verification,
     VerifiedFault,
 )
@@ -84,11 +83,6 @@ def verification_document(found: Verification, *, has_pairs: bool = False) -> It
     for fault in found.faults:
         text, more = _fault_lines(fault)
         yield Item(text, more.splitlines(), "✗", "error")
-    if found.fixes:
-        yield Heading("Changes that were tried")
-    for fix in found.fixes:
-        text, more = _fix_lines(fix)
-        yield Item(text, more.splitlines(), *(("✓", "good") if fix.works else ("·", "")))
     values = [(fault.op, *row) for fault in found.faults for row in _value_rows(fault)]
     if values:
         columns = tuple(map(Column, ("operation", *_VALUE_TITLES)))
@@ -233,6 +227,11 @@ def _fault_lines(fault: VerifiedFault) -> tuple[str, str]:
     if fault.values:
         pairs = (f"{_exact(one.model)} for {_exact(one.reference)}" for one in fault.values[:3])
         text += f"\nmodel for reference: {', '.join(pairs)}"
+    if fault.repairs is not None:
+        remains = "all outputs are within the tolerance" if fault.repairs else "outputs still differ"
+        text += f"\nonce this value is right, {remains}"
+    text += f"\nto do: {fault.advice}" if fault.advice else ""
+    text += f"\nwhere you convert: {fault.code}" if fault.code else ""
     start = "differs first" if fault.cause == "unknown" else _KINDS[fault.kind]
     return f"{start} ({fault.run}) {'at' if fault.cause == 'unknown' else 'in'} {where}{seen}", text
 
@@ -244,11 +243,3 @@ def _exact(number: float | None) -> str:
 def _value_rows(fault: VerifiedFault) -> list[tuple[str, ...]]:
     """Returns a row for each of the elements that differ most: its place, and both values."""
     return [(str(list(one.place)), _exact(one.model), _exact(one.reference)) for one in fault.values]
-
-
-def _fix_lines(fix: ProposedFix) -> tuple[str, str]:
-    """Returns a change, and what it brings."""
-    before, after = (_number(number) for number in (fix.before, fix.after))
-    verdict = "nothing remains, all outputs are within the tolerance" if fix.works else "outputs still differ"
-    code = f"\nwhere you convert: {fix.code}" if fix.code else ""
-    return fix.text, f"tried in {fix.run}: relative error {before} → {after}, {verdict}{code}"

@@ -149,6 +149,10 @@ class VerifiedFault(msgspec.Struct, frozen=True, kw_only=True):
         explained: How many of them are as predicted: all, unless the cause is not known.
         also: Further causes that explain all elements, less simple ones.
         values: The elements of the value that differ most.
+        advice: What mends it, as a sentence; empty if that is not known.
+        code: The line that does it where the model is converted, or in the network; empty likewise.
+        repairs: Whether all outputs are within the tolerance once this value, and those of the faults before
+            it, are the right ones: evidence for the cause. None if that was not tried.
     """
 
     kind: FaultKind
@@ -166,28 +170,9 @@ class VerifiedFault(msgspec.Struct, frozen=True, kw_only=True):
     explained: int = 0
     also: tuple[str, ...] = ()
     values: tuple[DifferingElement, ...] = ()
-
-
-class ProposedFix(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of the model, and what it brings: it was applied, and the model ran again.
-
-    Attributes:
-        text: The change, as a sentence.
-        ops: Ids of the operations that it changes.
-        code: What to change where the model is converted; empty if that is not known.
-        run: The run that it was tried in.
-        before: The largest relative error of the outputs without it; None if it is infinite.
-        after: The same with it.
-        works: Whether all outputs are within the tolerance.
-    """
-
-    text: str
-    ops: tuple[str, ...]
+    advice: str = ""
     code: str = ""
-    run: str
-    before: float | None
-    after: float | None
-    works: bool
+    repairs: bool | None = None
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,7 +189,6 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
         recorded: The number of the model's values that were recorded.
         pairs: The values that have a counterpart in the reference.
         faults: The first operation whose results differ, for each kind of fault.
-        fixes: Changes of the model that were tried.
         findings: Other remarks.
         version: The version of coremlscope.
     """
@@ -219,7 +203,6 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     recorded: int
     pairs: tuple[PairedValue, ...] = ()
     faults: tuple[VerifiedFault, ...] = ()
-    fixes: tuple[ProposedFix, ...] = ()
     findings: tuple[Finding, ...] = ()
     version: str = ""
 

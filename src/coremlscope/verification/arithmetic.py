@@ -62,6 +62,10 @@ class Arithmetic(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     is_measured: bool
 
+    def suits(self, function: Function) -> bool:
+        """Returns whether a function has operations of the types."""
+        return self.write(function) is not function
+
 
 def _is_half(op: Op) -> bool:
     type_ = op.outputs[0].type if op.outputs else None

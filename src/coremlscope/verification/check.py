@@ -17,7 +17,6 @@ from coremlscope.results.verification import (
     ComparedOutput,
     DifferingElement,
     FaultKind,
-    ProposedFix,
     VerifiedFault,
 )
 from coremlscope.runtime.execution.binding import choose_function
@@ -36,7 +35,7 @@ from coremlscope.verification.outputs import (
     match_outputs,
     meaning_of,
 )
-from coremlscope.verification.own_run import FunctionCall, record
+from coremlscope.verification.own_run import FunctionCall, record, run_from
 from coremlscope.verification.pairing import Pair, pair_runs
 from coremlscope.verification.references.contract import Reference, other_layout
 from coremlscope.verification.references.core_ml_model import CoreMLReference
@@ -67,7 +66,6 @@ class Check:
         made: The error that each operation makes of its own in float32, by the name of its value.
         outputs: The compared outputs of all runs.
         faults: The faults found so far.
-        fixes: What these changes do.
         findings: Remarks.
         notes: Remarks on the inputs.
         units: The runs on compute units, by the name of the setting.
@@ -77,8 +75,6 @@ class Check:
         has_rounded_weights: Whether its weights were rounded to fp16, or compressed.
         kind: The kind of its inputs, if others were compared before.
         is_prepared: Whether the reference takes images after the preprocessing; None to try both.
-        working: The function with the changes so far.
-        works: Whether all outputs pass with these changes.
     """
 
     call: FunctionCall
@@ -93,7 +89,6 @@ class Check:
     made: Mapping[str, float] = field(default_factory=dict)
     outputs: list[ComparedOutput] = field(default_factory=list)
     faults: list[VerifiedFault] = field(default_factory=list)
-    fixes: list[ProposedFix] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     notes: tuple[str, ...] = ()
     units: dict[str, Run] = field(default_factory=dict)
@@ -101,13 +96,10 @@ class Check:
     is_explained: bool = False
     kind: str = ""
     is_prepared: bool | None = None
-    _current: dict[Precision, tuple[Function, Run]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.is_half = _has_half(self.as_half(self.call.function))
         self.has_rounded_weights = _has_rounded_weights(self.call.function)
-        self.working = self.call.function
-        self.works = False
 
     @property
     def number(self) -> int:
@@ -137,32 +129,61 @@ class Check:
             is_prepared=self.is_prepared if kind else None,
         )
 
-    def working_run(self, precision: Precision) -> Run:
-        """Returns the run of the function with the changes so far, all values recorded."""
-        known = self._current.get(precision)
-        if known is None or known[0] is not self.working:
-            run = self.run_in(precision, self.working)
-            known = self._current[precision] = (self.working, run)
-        return known[1]
-
-    def working_call(self) -> FunctionCall:
-        """Returns the call of the function with the changes so far."""
-        return self.call.with_function(self.working)
-
-    def run_in(self, run: str, function: Function, names: Collection[str] | None = None) -> Run:
-        """Runs a function, and records some values or all.
+    def run_in(self, run: str, function: Function | None = None, names: Collection[str] | None = None) -> Run:
+        """Runs the function, and records some values or all.
 
         Args:
             run: How: `fp32`; `fp16` with rounded results; or in an arithmetic of units, by its name.
-            function: The function.
+            function: An edited copy of the function to run instead.
             names: The values to record; None for all.
         """
+        call = self._call_in(run, function)
+        return record(call, _precision(run), None, names)
+
+    def _call_in(self, run: str, function: Function | None = None) -> FunctionCall:
+        body = function or self.call.function
         if run == "fp32":
-            return record(self.call, "fp32", function, names)
-        body = self.as_half(function)
+            return self.call.with_function(body)
+        body = self.as_half(body)
         for arithmetic in ARITHMETICS:
             body = arithmetic.write(body) if arithmetic.run == run else body
-        return record(self.call, "fp16", body, names)
+        return self.call.with_function(body)
+
+    def outputs_with(self, run: str, given: Mapping[str, Array]) -> list[ComparedOutput]:
+        """Compares the outputs of a run in which some values are others, and what is computed of them.
+
+        Args:
+            run: See `run_in`.
+            given: These values by name, in the shapes of the program.
+        """
+        names = [name for name in self.exact.values if name in self.judged]
+        fed = {name: array.astype(self.exact.values[name].array.dtype) for name, array in given.items()}
+        computed = [name for name in names if name not in fed and self.exact.values[name].op]
+        made = run_from(self._call_in(run), fed, computed, _precision(run)) if computed else {}
+        arrays = {**made, **fed}
+        values = {
+            name: msgspec.structs.replace(value, array=arrays.get(name, value.array))
+            for name, value in self.exact.values.items()
+        }
+        outputs = self.compare(msgspec.structs.replace(self.exact, values=values), run)
+        # What saturates into an output that is given says nothing of it.
+        fixed = {name for name, value in self.exact.outputs.items() if value in fed}
+        return [
+            one for one in outputs if one.meaning != "logits" or one.name.split(" before ")[0] not in fixed
+        ]
+
+    def errors_of_rounding(self, run: str, exact: Run, types: Collection[str] = ()) -> dict[str, float]:
+        """Returns the errors that rounding makes in each operation alone, by the name of its value.
+
+        Args:
+            run: How values are rounded; see `run_in`.
+            exact: The values that operations are given.
+            types: The types of these operations; empty for all.
+        """
+        given = {name: value.array for name, value in exact.values.items() if value.op}
+        names = [name for name in given if not types or exact.values[name].type in types]
+        local = run_from(self._call_in(run), given, names, "fp16")
+        return {name: relative_error(local[name], given[name]) for name in names}
 
     def run_both(self, reference: Reference, drawn: Inputs, *, is_rounded: bool = True) -> None:
         """Runs the model, in float32 and rounded, and the reference on the inputs that suit it best.
@@ -173,7 +194,7 @@ class Check:
             is_rounded: Whether to run the model with rounded results as well.
         """
         self.progress("running the model in float32")
-        self.exact = self.working_run("fp32")
+        self.exact = self.run_in("fp32")
         self.progress(f"running the reference {reference.label}")
         self.theirs = self._reference_run(reference, drawn)
         self.matched = match_outputs(self.exact, self.theirs)
@@ -186,7 +207,7 @@ class Check:
         self.outputs += self.compare(self.exact, "fp32")
         if self.is_half and is_rounded:
             self.progress("running the model with results rounded to fp16")
-            self.rounded = self.working_run("fp16")
+            self.rounded = self.run_in("fp16")
             self.outputs += self.compare(self.rounded, "fp16")
         self.progress("pairing intermediate values")
         self.pairs = pair_runs(self.exact, self.theirs, self.matched)
@@ -325,7 +346,7 @@ class Check:
         seen_at: str = "",
         others: tuple[str, ...] = (),
         pair: tuple[Array, Array] | None = None,
-        exact: Run | None = None,
+        repairs: bool | None = None,
     ) -> None:
         """Adds a fault.
 
@@ -337,12 +358,11 @@ class Check:
             seen_at: The value at which it is seen; empty if it is that of the operation.
             others: The ids of further operations that may be at fault.
             pair: The value that differs, and that of the reference.
-            exact: The run in float32 that holds the values; None for that of the function with the changes
-                so far.
+            repairs: Whether all outputs are right once this value is.
         """
-        values, name = (exact or self.working_run("fp32")).values, verdict.value
+        values, name = self.exact.values, verdict.value
         value, seen = values.get(name), values.get(seen_at)
-        op = next((op for op in self.working.graph.ops if value is not None and op.id == value.op), None)
+        op = next((op for op in self.call.function.graph.ops if value and op.id == value.op), None)
         self.faults.append(
             VerifiedFault(
                 kind=kind,
@@ -360,8 +380,15 @@ class Check:
                 explained=verdict.elements,
                 also=verdict.also,
                 values=() if pair is None else tuple(_differing(*pair)),
+                advice=verdict.advice,
+                code=verdict.code,
+                repairs=repairs,
             )
         )
+
+
+def _precision(run: str) -> Precision:
+    return "fp32" if run == "fp32" else "fp16"
 
 
 def _differing(ours: Array, theirs: Array) -> Iterator[DifferingElement]:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable
 
 import msgspec.structs
-from msgspec.structs import replace
 
 from coremlscope.base.errors import CoremlscopeError
 from coremlscope.model.ir import Array
@@ -80,28 +79,6 @@ def first_differing_call(check: Check, reference: Reference, draw: Callable[[int
         if not current.passes:
             break
     return current
-
-
-def check_changes(
-    check: Check, later: Check, reference: Reference, drawn: Inputs, draw: Callable[[int], Inputs]
-) -> None:
-    """Runs all calls with the changes that mend a later one, and takes back that they work if one differs.
-
-    Args:
-        check: The verification of the first call.
-        later: That of the call with the changes.
-        reference: The reference.
-        drawn: The inputs of the first call.
-        draw: Returns the inputs of the others; see `first_differing_call`.
-    """
-    if not later.works or later.kind:
-        return
-    changed = check.of(check.call.with_function(later.working))
-    changed.run_both(reference, drawn)
-    last = first_differing_call(changed, reference, draw)
-    if not changed.passes or (last is not None and not last.passes):
-        later.works = False
-        later.fixes = [replace(fix, works=False) for fix in later.fixes]
 
 
 def _keep_states(check: Check) -> bool:

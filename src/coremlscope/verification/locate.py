@@ -8,7 +8,7 @@ is run again on these, all in one run: see `run_from`.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -52,41 +52,46 @@ def errors_made(check: Check, pairs: Sequence[Pair]) -> Errors:
     Raises:
         EngineError: The engine failed.
     """
-    ours, given = check.working_run("fp32"), dict[str, Array]()
+    ours, given = check.exact, dict[str, Array]()
     for pair in pairs:
         mine, other = ours.values[pair.ours].array, check.theirs.values[pair.theirs].array
         if other.size == mine.size:
             given[pair.ours] = pair.in_our_layout(other, mine.shape)
     names = [name for name in given if ours.values[name].op]
     fed = {name: array.astype(ours.values[name].array.dtype) for name, array in given.items()}
-    local = run_from(check.working_call(), fed, names)
+    local = run_from(check.call, fed, names)
     made = {name: unmasked_error(local[name], given[name]) for name in names}
     return Errors(local=local, given=given, made=made)
 
 
 def locate_conversion(
     check: Check, pairs: Sequence[Pair], failing: Collection[str], until: float
-) -> tuple[Site | None, Mapping[str, float]]:
-    """Finds the first value that the model computes wrongly, on the way to outputs that differ.
+) -> tuple[Iterator[Site], Mapping[str, float]]:
+    """Finds the values that the model computes wrongly, on the way to outputs that differ.
 
     Args:
-        check: The verification, with the changes so far.
+        check: The verification.
         pairs: The pairs of values of the model and the reference.
         failing: The names of the values of outputs that differ.
-        until: When experiments with the value end.
+        until: When experiments with the values end.
 
     Returns:
-        The value, or None if no operation makes an error of its own; and the errors that operations make.
+        The values, in the order of the graph; none if no operation makes an error of its own. And the errors
+        that operations make.
     """
-    ours, is_half = check.working_run("fp32"), check.has_rounded_weights
-    errors, by_name = errors_made(check, pairs), {pair.ours: pair for pair in pairs}
-    several = (_wrong(ours, pairs, failing, errors.made, _MADE[is_half] / less) for less in (1, 10))
-    wrong = next(filter(None, several), None)
-    if wrong is None:
-        return None, errors.made
-    value, given = wrong[0], errors.given
+    errors, is_half = errors_made(check, pairs), check.has_rounded_weights
+    several = (_wrong(check.exact, pairs, failing, errors.made, _MADE[is_half] / less) for less in (1, 10))
+    wrong = next(filter(None, several), [])
+    sites = (_site(check, pairs, errors, wrong[place:], until) for place in range(len(wrong)))
+    return sites, errors.made
+
+
+def _site(check: Check, pairs: Sequence[Pair], errors: Errors, wrong: Sequence[str], until: float) -> Site:
+    """Returns the first of some values with an error of its own."""
+    ours, value, given = check.exact, wrong[0], errors.given
+    by_name = {pair.ours: pair for pair in pairs}
     above = [name for name in ours.above(value, given.__contains__) if name != value]
-    site = Site(
+    return Site(
         value=ours.values[value],
         pair=by_name[value],
         local=errors.local[value],
@@ -97,13 +102,12 @@ def locate_conversion(
         bounds=tuple(by_name[name] for name in above if name in given),
         others=tuple(wrong[1:]),
         given=given,
-        call=check.working_call(),
+        call=check.call,
         ours=ours,
         theirs=check.theirs,
-        is_half=is_half,
+        is_half=check.has_rounded_weights,
         until=until,
     )
-    return site, errors.made
 
 
 def _wrong(

@@ -1,34 +1,28 @@
-"""The search for faults: the first operation that differs, its cause, and changes that fix it."""
+"""The search for faults: the first operation that differs, and its cause."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec.structs
 import numpy as np
 
 from coremlscope.base.units import shown
-from coremlscope.model.ir import Array, Function
-from coremlscope.ops.program import Precision
+from coremlscope.model.ir import Array
 from coremlscope.results.verification import Cause, FaultKind
 from coremlscope.verification.arithmetic import ARITHMETICS, Arithmetic
-from coremlscope.verification.causes.constants import exact_constants, with_constants
+from coremlscope.verification.causes.constants import exact_constants
 from coremlscope.verification.causes.rounding import LARGEST_FP16, ROUNDING_ROWS, SMALLEST_FP16, Rounded
-from coremlscope.verification.causes.site import Change, Site, Verdict, judge
+from coremlscope.verification.causes.site import Site, Verdict, judge
 from coremlscope.verification.causes.table import ROWS
-from coremlscope.verification.changes import listed, precision_changes, selector, try_changes
 from coremlscope.verification.check import Check
-from coremlscope.verification.distance import relative_error
-from coremlscope.verification.edits import rename_outputs, set_constant
+from coremlscope.verification.edits import set_constant
 from coremlscope.verification.intermediates import Run
 from coremlscope.verification.locate import errors_made, locate_conversion, locate_precision
-from coremlscope.verification.outputs import worst_error
-from coremlscope.verification.own_run import record, run_from
-from coremlscope.verification.pairing import pair_runs
+from coremlscope.verification.pairing import plain_name
 
-#: How many faults are fixed one after the other: a swap is two.
+#: How many faults are named: a swap is two.
 _MOST_FAULTS = 4
 #: Operations among which a fault is searched for without values on the way.
 _FEW = 40
@@ -38,8 +32,15 @@ _MOST_SECONDS = 30.0
 _FINITE = 3e4
 #: Rounded constants alone move a result by less.
 _AMPLIFIED = 0.02
-#: Operations whose constants are restored at once, at most.
-_MOST_RESTORED = 64
+#: Operations named in a line of code.
+_MOST_NAMES = 12
+#: Code to write in the module instead of an operation inside which numbers overflow: its exponentials are at
+#: most 1.
+_STABLE_CODE: Mapping[str, str] = {
+    "softplus": "x.relu() + torch.log(1 + torch.exp(-x.abs())) instead of softplus(x)",
+    "reduce_log_sum_exp": "m + torch.log(torch.exp(x - m).sum(dim, keepdim=True)) with m = x.amax(dim,"
+    " keepdim=True) instead of logsumexp(x)",
+}
 
 
 def find_faults(check: Check) -> None:
@@ -54,12 +55,8 @@ def find_faults(check: Check) -> None:
         check.note("search-stopped", text, severity="info")
 
 
-def _before(check: Check) -> float:
-    return worst_error(o for o in check.outputs if o.run == "fp32")
-
-
 def _find_conversion_faults(check: Check, until: float) -> None:
-    """Finds faults in float32, one after the other, and tries to fix each."""
+    """Finds faults in float32, in the order of the graph, until the outputs are right without them."""
     failing: Sequence[str] | None = check.failing("fp32")
     if failing and not check.is_explained:
         failing = _exchange_outputs(check)
@@ -68,38 +65,28 @@ def _find_conversion_faults(check: Check, until: float) -> None:
     if not _has_intermediates(check):
         _note_no_intermediates(check)
         return
-    if check.is_explained:
+    if check.is_explained or (check.is_half and _restore_constants(check)):
         return
-    if check.is_half and _restore_constants(check):
-        return
-    last = ""
-    for _ in range(_MOST_FAULTS):
-        site = _first_site(check, failing, until)
-        if site is None or site.value.name == last:
-            return
-        last = site.value.name
-        changes = _judge_site(check, site)
-        failing = try_changes(check, changes, "fp32", _before(check)) if changes else None
-        if not failing:
-            return
-
-
-def _first_site(check: Check, failing: Collection[str], until: float) -> Site | None:
     check.progress("looking for the first operation that differs")
-    exact = check.working_run("fp32")
-    pairs = pair_runs(exact, check.theirs, check.matched) if check.faults else check.pairs
-    site, made = locate_conversion(check, pairs, failing, until)
-    check.made = check.made or made
-    if site is None and not check.faults:
+    sites, check.made = locate_conversion(check, check.pairs, failing, until)
+    right: dict[str, Array] = {}
+    for site in sites:
+        if len(check.faults) >= _MOST_FAULTS:
+            return
+        right[site.value.name] = site.expected
+        is_right = all(output.passed for output in check.outputs_with("fp32", right))
+        _judge_site(check, site, repairs=is_right)
+        if is_right:
+            return
+    if not right:
         _note_gradual(check)
-    return site
 
 
-def _judge_site(check: Check, site: Site) -> tuple[Change, ...]:
-    """Adds the fault of a site, and returns the changes that may fix it."""
+def _judge_site(check: Check, site: Site, *, repairs: bool) -> None:
+    """Adds the fault of a site."""
     what = f"off by {site.made:.2g}" if np.isfinite(site.made) else "infinite or NaN"
     text = f"on the reference's own values its result is {what}, relative to {shown(site.pair.theirs)}"
-    verdict = judge(site, ROWS, Verdict(cause="unknown", value=site.value.name, text=text))
+    verdict = judge([site], ROWS, Verdict(cause="unknown", value=site.value.name, text=text))
     check.add_fault(
         "conversion",
         "fp32",
@@ -108,83 +95,66 @@ def _judge_site(check: Check, site: Site) -> tuple[Change, ...]:
         others=tuple(dict.fromkeys(site.ours.values[name].op for name in site.others)),
         seen_at=site.value.name,
         pair=(site.local, site.expected),
+        repairs=repairs,
     )
-    return verdict.changes
 
 
 def _restore_constants(check: Check) -> bool:
     """Tries the constants of the reference that rounding to fp16 has moved: where with these all outputs are
-    right, they are the cause. Those that matter are found by leaving the others out.
+    right, they are the cause.
 
     Returns:
         Whether they are.
     """
-    exact = check.working_run("fp32")
-    constants = exact_constants(exact, check.theirs, check.pairs)
+    constants = exact_constants(check.exact, check.theirs, check.pairs)
     if not constants:
         return False
     check.progress("trying the exact constants of the reference")
     if not _passes_with(check, constants):
         return False
-    several = ((cause, few) for cause, few in _kinds_of_constants(check, constants) if few)
-    cause, chosen = next(one for one in several if one[1] == constants or _passes_with(check, one[1]))
-    _add_constants(check, cause, chosen)
+    infinite = {key: one for key, one in constants.items() if np.abs(one).max(initial=0.0) > LARGEST_FP16}
+    small = {
+        key: one
+        for key, one in constants.items()
+        if one.size == 1 and 0 < abs(float(one.reshape(-1)[0])) < SMALLEST_FP16
+    }
+    kinds: tuple[tuple[Cause, dict[tuple[str, str], Array]], ...] = (
+        ("infinite constants", infinite),
+        ("epsilon", small),
+    )
+    for cause, chosen in kinds:
+        if chosen and (len(chosen) == len(constants) or _passes_with(check, chosen)):
+            _add_constants(check, cause, chosen)
+            return True
+    check.made = errors_made(check, check.pairs).made
+    made = {name: check.made.get(name, 0.0) for name, _ in constants}
+    _add_constants(check, "cancellation" if max(made.values()) > _AMPLIFIED else "accumulation", constants)
     return True
 
 
+def _run_with(check: Check, constants: Mapping[tuple[str, str], Array]) -> Run:
+    """Runs the function with other constants, by the name of a value and the parameter of its operation."""
+    ops = {name: check.exact.values[name].op for name, _ in constants}
+    keyed = {(ops[name], key): array for (name, key), array in constants.items()}
+    return check.run_in("fp32", set_constant(check.call.function, keyed), check.judged)
+
+
 def _passes_with(check: Check, constants: Mapping[tuple[str, str], Array]) -> bool:
-    run = check.working_run("fp32")
-    function = with_constants(check.working, run, constants)
-    outputs = check.compare(check.run_in("fp32", function, check.judged), "fp32")
-    return all(output.passed for output in outputs)
-
-
-def _kinds_of_constants(
-    check: Check, constants: Mapping[tuple[str, str], Array]
-) -> Iterator[tuple[Cause, dict[tuple[str, str], Array]]]:
-    """Yields constants that may be the cause: those that became infinite, those that are too small, and those
-    of more and more operations, the largest errors first."""
-    read = dict(constants)
-    infinite = {key: array for key, array in read.items() if np.abs(array).max(initial=0.0) > LARGEST_FP16}
-    small = {
-        key: array
-        for key, array in read.items()
-        if array.size == 1 and 0 < abs(float(array.reshape(-1)[0])) < SMALLEST_FP16
-    }
-    yield "infinite constants", infinite
-    yield "epsilon", small
-    made = errors_made(check, check.pairs).made
-    order = sorted({name for name, _ in read}, key=lambda name: -made.get(name, 0.0))
-    check.made, count = made, 1
-    while count < min(len(order), _MOST_RESTORED):
-        kept = set(order[:count])
-        yield "cancellation", {key: array for key, array in read.items() if key[0] in kept}
-        count *= 2
-    is_amplified = max(made.values(), default=0.0) > _AMPLIFIED
-    yield "cancellation" if is_amplified else "accumulation", dict(read)
+    return all(output.passed for output in check.compare(_run_with(check, constants), "fp32"))
 
 
 def _add_constants(check: Check, cause: Cause, constants: Mapping[tuple[str, str], Array]) -> None:
-    """Adds the fault of rounded constants, and tries to fix it."""
-    exact = check.working_run("fp32")
-    names = [name for name in exact.values if any(name == one for one, _ in constants)]
-    ids = [exact.values[name].op for name in names]
-    is_amplified = cause == "cancellation"
-    first = max(names, key=lambda name: check.made.get(name, 0.0)) if is_amplified else names[0]
+    """Adds the fault of rounded constants."""
+    names = [name for name in check.exact.values if any(name == one for one, _ in constants)]
+    ids = [check.exact.values[name].op for name in names]
+    first = max(names, key=lambda name: check.made.get(name, 0.0)) if cause == "cancellation" else names[0]
     key, array = next((key, array) for (name, key), array in constants.items() if name == first)
-    more = _between_all(check, names)
-    kept = [*ids, *(exact.values[name].op for name in more)]
-    change = Change(
-        text=f"keep {listed(exact, kept)} in float32, with their exact constants",
-        values=tuple(names),
-        apply=lambda function: with_constants(function, exact, constants, more),
-        code=selector(exact, kept),
-    )
+    more = "with what they are computed with" if cause == "cancellation" else ""
     text = (
-        f"constants of {listed(exact, ids)} were rounded to fp16, by 2⁻¹¹ each"
-        f"{', and cancel with what they are computed with' if is_amplified else ''}: with those of the"
-        " reference all outputs are right"
+        f"constants of {listed(check.exact, ids)} were rounded to fp16, by 2⁻¹¹ each"
+        f"{f', and cancel {more}' if more else ''}: with those of the reference all outputs are right"
     )
+    advice, code = f"keep {listed(check.exact, ids)} in float32", selector(check.exact, ids)
     if cause == "epsilon":
         text = (
             f"its {shown(key)} is {float(array.reshape(-1)[0]):.3g} in the reference: fp16 has no number"
@@ -194,30 +164,21 @@ def _add_constants(check: Check, cause: Cause, constants: Mapping[tuple[str, str
         count = sum(int((np.abs(one) > LARGEST_FP16).sum()) for one in constants.values())
         text = (
             f"its {shown(key)} is infinite: {count} constants beyond 65504, the largest fp16 number, became"
-            f" infinite ({listed(exact, ids)}); 0 × ∞ and ∞ − ∞ are NaN"
+            f" infinite ({listed(check.exact, ids)}); 0 × ∞ and ∞ − ∞ are NaN"
         )
-        finite = {
-            (exact.values[name].op, parameter): np.clip(one, -_FINITE, _FINITE)
-            for (name, parameter), one in constants.items()
-        }
-        mask = Change(
-            text=f"use ±{_FINITE:.0f} instead of infinite constants",
-            values=tuple(names),
-            apply=partial(set_constant, changes=finite),
-            code=f"{-_FINITE:.0f} instead of torch.finfo(torch.float32).min or -inf in masks",
-        )
-        change = mask if _differs_where_masked(check, mask) else change
+        finite = {key: np.clip(one, -_FINITE, _FINITE) for key, one in constants.items()}
+        if _differs_where_masked(check, finite):
+            advice = f"use ±{_FINITE:.0f} instead of infinite constants"
+            code = f"{-_FINITE:.0f} instead of torch.finfo(torch.float32).min or -inf in masks"
     elements = sum(check.exact.output(name).size for name in check.matched)
-    verdict = Verdict(cause=cause, value=first, text=text, elements=elements)
-    check.add_fault("precision", "fp32", verdict, (0.0, check.made.get(first)))
-    try_changes(check, [change], "fp32", _before(check))
+    verdict = Verdict(cause=cause, value=first, text=text, elements=elements, advice=advice, code=code)
+    check.add_fault("precision", "fp32", verdict, (0.0, check.made.get(first)), repairs=True)
 
 
-def _differs_where_masked(check: Check, change: Change) -> bool:
+def _differs_where_masked(check: Check, constants: Mapping[tuple[str, str], Array]) -> bool:
     """Returns whether outputs with a finite mask differ in those rows only in which all is masked, and notes
     them: with a finite mask the softmax of such rows is another one."""
-    function = change.apply(check.working)
-    run = check.run_in("fp32", function, check.judged)
+    run = _run_with(check, constants)
     rows = [
         (given.array.reshape(-1, given.array.shape[-1]).max(-1) < -LARGEST_FP16)
         for value in check.theirs.values.values()
@@ -246,41 +207,26 @@ def _differs_where_masked(check: Check, change: Change) -> bool:
     return True
 
 
-def _between_all(check: Check, names: Sequence[str]) -> list[str]:
-    """Returns the values between some values, which float32 has to pass through."""
-    run = check.working_run("fp32")
-    above = {name: set(run.above(name, lambda _: False)) for name in names}
-    return [
-        name
-        for name, value in run.values.items()
-        if value.op
-        and name not in names
-        and any(name in above[low] for low in names)
-        and any(upper in run.above(name, lambda _: False) for upper in names)
-    ]
-
-
 def _exchange_outputs(check: Check) -> list[str]:
     """Finds outputs that are returned under each other's names, and returns what still differs."""
-    found = _exchanged(check)
+    failing, found = check.failing("fp32"), _exchanged(check)
     if not found:
-        return check.failing("fp32")
+        return failing
     first = check.exact.outputs[next(iter(found))]
     held = " and ".join(f"{name} holds {check.matched[right]}" for name, right in found.items())
-    text = f"the outputs are returned under each other's names: {held} of the reference"
-    count = sum(check.exact.output(name).size for name in found)
-    verdict = Verdict(cause="swapped outputs", value=first, text=text, elements=count)
-    check.add_fault("conversion", "fp32", verdict, (0.0, None))
-
     order = [name for name in check.exact.outputs if name not in check.exact.states]
     types = ", ".join(f'ct.TensorType(name="{found.get(name, name)}")' for name in order)
-    change = Change(
-        text=f"return {', '.join(f'{name} as {right}' for name, right in found.items())}",
-        values=tuple(check.exact.outputs[name] for name in found),
-        apply=partial(rename_outputs, names=found),
+    verdict = Verdict(
+        cause="swapped outputs",
+        value=first,
+        text=f"the outputs are returned under each other's names: {held} of the reference",
+        elements=sum(check.exact.output(name).size for name in found),
+        advice=f"return {', '.join(f'{name} as {right}' for name, right in found.items())}",
         code=f"ct.convert(…, outputs=[{types}])",
     )
-    return try_changes(check, [change], "fp32", _before(check)) or []
+    left = [name for name in failing if name not in {check.exact.outputs[one] for one in found}]
+    check.add_fault("conversion", "fp32", verdict, (0.0, None), repairs=not left)
+    return left
 
 
 def _exchanged(check: Check) -> dict[str, str]:
@@ -331,33 +277,22 @@ def _note_gradual(check: Check) -> None:
     check.note("errors-add-up", text, hint)
 
 
-def _passes(check: Check, precision: Precision) -> bool:
-    """Returns whether all outputs are within the tolerance with the changes so far."""
-    return all(output.passed for output in check.compare(check.working_run(precision), precision))
-
-
-def _errors_of_rounding(
-    check: Check, function: Function, exact: Run, types: Collection[str] = ()
-) -> dict[str, float]:
-    """Returns the errors that rounding makes in each operation alone, by the name of its value.
-
-    Args:
-        check: The verification.
-        function: The function as it is rounded.
-        exact: The values that operations are given.
-        types: The types of these operations; empty for all.
-    """
-    given = {name: value.array for name, value in exact.values.items() if value.op}
-    names = [name for name in given if not types or exact.values[name].type in types]
-    local = run_from(check.call.with_function(function), given, names, "fp16")
-    return {name: relative_error(local[name], given[name]) for name in names}
-
-
-def _judge_rounding(check: Check, run: str, kind: FaultKind, case: Rounded) -> Verdict:
-    """Adds the fault of rounding, and returns its cause."""
+def _judge_rounding(check: Check, run: str, kind: FaultKind, case: Rounded) -> None:
+    """Adds the fault of rounding."""
     size = f"{case.total:.2g}" if np.isfinite(case.total) else "an infinite number"
     text = f"rounding moves its result by {size}, relative to its size, and no cause explains all elements"
-    verdict = judge(case, ROUNDING_ROWS, Verdict(cause="unknown", value=case.name, text=text))
+    verdict = judge([case], ROUNDING_ROWS, Verdict(cause="unknown", value=case.name, text=text))
+    ids, repairs = _in_float32(check, run, case, verdict.value) if kind == "precision" else ([], None)
+    if ids:
+        advice, code = f"keep {listed(case.exact, ids)} in float32", selector(case.exact, ids)
+        if not repairs:
+            advice, code = "convert in float32", "compute_precision=ct.precision.FLOAT32"
+        elif verdict.cause == "epsilon":
+            advice, code = (
+                verdict.advice,
+                f"eps=1e-4 in the module that {plain_name(verdict.value)} belongs to",
+            )
+        verdict = msgspec.structs.replace(verdict, advice=advice, code=code)
     check.add_fault(
         kind,
         run,
@@ -365,26 +300,61 @@ def _judge_rounding(check: Check, run: str, kind: FaultKind, case: Rounded) -> V
         (case.inherited, case.made),
         seen_at=case.name,
         pair=(case.seen, case.value.array),
-        exact=case.exact,
+        repairs=repairs,
     )
-    return verdict
+
+
+def _in_float32(check: Check, run: str, case: Rounded, value: str) -> tuple[list[str], bool]:
+    """Returns the ids of the operations from that at fault to the first value that fp16 can represent again,
+    and whether all outputs are right with what these compute in float32."""
+    exact = case.exact
+    above = set(exact.above(case.name, lambda name: name == value))
+    chosen = {value, *(name for name in above if value in exact.above(name, lambda _: False))}
+    waiting = list(chosen)
+    while waiting:
+        name = waiting.pop()
+        if not _fits(exact.values[name].array):
+            fresh = set(exact.readers.get(name, ())) - chosen
+            chosen |= fresh
+            waiting += fresh
+    given = {
+        name: exact.values[name].array for name in exact.values if name in chosen and exact.values[name].op
+    }
+    is_right = all(output.passed for output in check.outputs_with(run, given))
+    return [exact.values[name].op for name in given], is_right
+
+
+def _fits(array: Array) -> bool:
+    """Returns whether fp16 can represent the elements of a value."""
+    return array.dtype.kind != "f" or np.abs(array[np.isfinite(array)]).max(initial=0.0) < LARGEST_FP16
+
+
+def listed(run: Run, ids: Collection[str]) -> str:
+    """Returns the names of operations, the first ones if there are many."""
+    names = [shown(plain_name(value.name)) for value in run.values.values() if value.op in ids]
+    more = f" and {len(names) - 3} more" if len(names) > 4 else ""
+    return ", ".join(names[: 3 if more else 4]) + more
+
+
+def selector(run: Run, ids: Collection[str]) -> str:
+    """Returns the argument of `ct.convert` that keeps operations in float32; all, if they are many."""
+    names = [plain_name(value.name) for value in run.values.values() if value.op in ids]
+    if len(names) > _MOST_NAMES:
+        return "compute_precision=ct.precision.FLOAT32"
+    chosen = f"lambda op: op.name not in {{{', '.join(map(repr, names))}}}"
+    return f"compute_precision=ct.transform.FP16ComputePrecision(op_selector={chosen})"
 
 
 def _find_precision_faults(check: Check) -> None:
     """Finds what rounding to fp16 does, in a program that computes the right results in float32."""
-    if check.rounded is None or not _passes(check, "fp32"):
-        return
-    outputs = check.compare(check.working_run("fp16"), "fp16")
-    failing = check.differing(outputs)
-    if not failing:
+    failing = check.failing("fp16")
+    if check.rounded is None or not failing or check.failing("fp32"):
         return
     check.progress("looking for the first operation that rounding changes")
-    exact, rounded = check.working_run("fp32"), check.working_run("fp16")
-    made = _errors_of_rounding(check, check.as_half(check.working), exact)
-    case = locate_precision(check.working_call(), exact, rounded, failing, made)
+    made = check.errors_of_rounding("fp16", check.exact)
+    case = locate_precision(check.call, check.exact, check.rounded, failing, made)
     if case is not None:
-        found = _judge_rounding(check, "fp16", "precision", case)
-        try_changes(check, precision_changes(case, found.cause, found.value), "fp16", worst_error(outputs))
+        _judge_rounding(check, "fp16", "precision", case)
 
 
 def _find_unit_arithmetic(check: Check, arithmetic: Arithmetic) -> None:
@@ -393,22 +363,20 @@ def _find_unit_arithmetic(check: Check, arithmetic: Arithmetic) -> None:
     Errors of many operations that add up are no fault of an arithmetic that is not measured: which units
     compute so is not known.
     """
-    if check.rounded is None or not check.theirs.has_intermediates:
+    if check.rounded is None or not check.theirs.has_intermediates or check.failing("fp32"):
         return
-    whole = check.as_half(check.working)
-    written = arithmetic.write(whole)
-    if written is whole or not (_passes(check, "fp32") and _passes(check, "fp16")):
+    if check.failing("fp16") or not arithmetic.suits(check.as_half(check.call.function)):
         return
     check.progress(f"running the model as {arithmetic.run}")
-    outputs = check.compare(record(check.call, "fp16", written, check.judged), arithmetic.run)
+    outputs = check.compare(check.run_in(arithmetic.run, names=check.judged), arithmetic.run)
     check.outputs += outputs if arithmetic.is_measured else []
     failing = check.differing(outputs)
     if not failing:
         return
-    base = check.working_run("fp16")
-    run = record(check.call, "fp16", written, set(base.values))
-    made = _errors_of_rounding(check, written, base, arithmetic.types)
-    case = locate_precision(check.working_call(), base, run, failing, made)
+    base = check.rounded
+    run = check.run_in(arithmetic.run, names=set(base.values))
+    made = check.errors_of_rounding(arithmetic.run, base, arithmetic.types)
+    case = locate_precision(check.call, base, run, failing, made)
     if case is None or case.value.type not in arithmetic.types:
         return
     if not arithmetic.is_measured:
@@ -417,11 +385,16 @@ def _find_unit_arithmetic(check: Check, arithmetic: Arithmetic) -> None:
         check.outputs += outputs
     size, lost = case.value.array.size, int(((case.value.array != 0) & (case.seen == 0)).sum())
     text = arithmetic.text.format(lost=lost, size=size, error=case.made or case.total)
-    verdict = Verdict(cause=arithmetic.cause, value=case.name, text=text, elements=size)
-    check.add_fault("precision", arithmetic.run, verdict, (case.inherited, case.made))
-    case = msgspec.structs.replace(case, exact=check.working_run("fp32"))
-    changes = precision_changes(case, arithmetic.cause, case.name)
-    try_changes(check, changes, arithmetic.run, worst_error(outputs))
+    ids, repairs = _in_float32(check, arithmetic.run, case, case.name)
+    verdict = Verdict(
+        cause=arithmetic.cause,
+        value=case.name,
+        text=text,
+        elements=size,
+        advice=f"keep {listed(base, ids)} in float32",
+        code=_STABLE_CODE.get(case.value.type, selector(base, ids)),
+    )
+    check.add_fault("precision", arithmetic.run, verdict, (case.inherited, case.made), repairs=repairs)
 
 
 def find_unit_faults(check: Check) -> None:

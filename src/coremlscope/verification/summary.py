@@ -12,7 +12,6 @@ from coremlscope.base.version import __version__
 from coremlscope.results.verification import (
     ComparedOutput,
     PairedValue,
-    ProposedFix,
     Verification,
     VerifiedFault,
 )
@@ -21,7 +20,7 @@ from coremlscope.verification.distance import finite, relative_error
 from coremlscope.verification.inputs import KINDS, Inputs, Kind
 from coremlscope.verification.pairing import Pair
 
-_Item = TypeVar("_Item", ComparedOutput, VerifiedFault, ProposedFix)
+_Item = TypeVar("_Item", ComparedOutput, VerifiedFault)
 
 
 def summarise(check: Check, drawn: Inputs, later: Check | None) -> Verification:
@@ -34,12 +33,11 @@ def summarise(check: Check, drawn: Inputs, later: Check | None) -> Verification:
     """
     model = check.call.model
     searched = check if later is None or later.passes else later
-    outputs, faults, fixes = [*check.outputs], [*check.faults], [*check.fixes]
+    outputs, faults = [*check.outputs], [*check.faults]
     notes, findings = [*drawn.notes, *check.notes], [*check.findings]
     if later is not None:
         outputs += [] if later.kind and later.passes else _of_call(later, later.outputs)
         faults += _of_call(later, later.faults)
-        fixes += _of_call(later, later.fixes)
         findings += [finding for finding in later.findings if finding not in findings]
         if later.kind:
             notes.append(f"in float32 also {', '.join(_kinds_until(later))}")
@@ -58,7 +56,6 @@ def summarise(check: Check, drawn: Inputs, later: Check | None) -> Verification:
         recorded=sum(bool(value.op) for value in searched.exact.values.values()),
         pairs=tuple(_paired(searched, pair) for pair in searched.pairs),
         faults=tuple(faults),
-        fixes=tuple(fixes),
         findings=tuple(findings),
         version=__version__,
     )
@@ -70,7 +67,7 @@ def _kinds_until(check: Check) -> tuple[str, ...]:
 
 
 def _of_call(check: Check, items: Iterable[_Item]) -> Iterator[_Item]:
-    """Yields outputs, faults or fixes with the number of the call, or the kind of the inputs, in the name of
+    """Yields outputs or faults with the number of the call, or the kind of the inputs, in the name of
     their run."""
     for item in items:
         yield replace(item, run=f"{item.run}-{check.kind or f'call-{check.number}'}")

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-from coremlscope.base.errors import CoremlscopeError, OutputError, UnsupportedModelError, UsageError
+from coremlscope.base.errors import CoremlscopeError, UnsupportedModelError, UsageError
 from coremlscope.base.findings import Finding
 from coremlscope.base.units import shown
-from coremlscope.base.writing import check_apart
 from coremlscope.devices.unit import ComputeUnits
 from coremlscope.formats import container
-from coremlscope.formats.packaging import check_package, write_mlpackage
 from coremlscope.measure.coreml.limits import core_ml_limits
 from coremlscope.measure.effort import Effort
 from coremlscope.model.ir import Model, Pipeline, Program
@@ -25,9 +22,8 @@ from coremlscope.runtime.execution.binding import choose_function
 from coremlscope.runtime.execution.wiring import stage_names
 from coremlscope.verification.check import Check
 from coremlscope.verification.core_ml_units import check_on_units
-from coremlscope.verification.edits import with_function
 from coremlscope.verification.inputs import Inputs, choose_inputs, other_kinds
-from coremlscope.verification.later_calls import check_changes, first_differing_call, first_differing_kind
+from coremlscope.verification.later_calls import first_differing_call, first_differing_kind
 from coremlscope.verification.outputs import Tolerance
 from coremlscope.verification.own_run import FunctionCall
 from coremlscope.verification.references.choice import given_inputs, open_reference
@@ -51,15 +47,13 @@ def verify(
     top_k: int | None = None,
     compute_units: Sequence[ComputeUnits] = (),
     effort: Effort | None = None,
-    apply: str | os.PathLike[str] | None = None,
-    overwrite: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Verification:
     """Compares a model with a reference on the same inputs, finds the first operation where they part, and
     why.
 
     The model runs with float32 results and, if it has fp16 values, with each of them rounded as on a device.
-    Changes that may fix a fault are tried: the changed model runs again.
+    A cause is named only if what it predicts holds for every element.
 
     Args:
         source: The model; as `Subject` also with its function, shapes and values of its inputs. Absent values
@@ -77,13 +71,10 @@ def verify(
         compute_units: Settings under which Core ML runs the model as well, on a Mac; not yet confirmed on a
             device.
         effort: Limits of each run of Core ML.
-        apply: Where to write the model with the changes that work: a `.mlpackage`.
-        overwrite: Replaces an existing package at that path.
         progress: Called with what is done now.
 
     Returns:
-        The differences of the outputs, the pairs of intermediate values, the faults, and the changes that
-        were tried.
+        The differences of the outputs, the pairs of intermediate values, and the faults.
 
     Raises:
         ModelError: The model cannot be read or run.
@@ -91,16 +82,12 @@ def verify(
         UsageError: The reference is of no known kind, or damaged.
         MissingDependencyError: torch, coreai-core, or coremltools for compute units, is not installed.
         EngineError: The model or the reference failed.
-        OutputError: There is no change that works to apply, or the package cannot be written.
     """
     subject = Subject.of(source)
     if subject.random_weights:
         raise UsageError("synthetic weights have no reference", "leave random_weights out")
     model = subject.model if isinstance(subject.model, Model) else container.read(subject.model)
     _check_kind(model, compute_units)
-    if apply is not None:
-        check_apart(apply, model.source or "")
-        check_package(Path(apply), overwrite=overwrite)
     chosen = choose_function(model, subject.function)
     names = {feature.name: feature for feature in chosen.description.inputs}
     opened = _opened(model, reference, subject.function)
@@ -130,32 +117,13 @@ def verify(
     searched = check if later is None or later.passes else later
     try:
         find_faults(searched)
-        if later is not None:
-            check_changes(check, later, opened, drawn, draw)
     except CoremlscopeError as error:
         check.note(
             "search-ended", f"The search for the fault ended early: {error.message}.", error.hint or ""
         )
     find_unit_faults(check)
     check.findings += [*remarks, *_reported(model), *unused_limits(check.outputs, tolerance)]
-    result = summarise(check, drawn, later)
-    if apply is not None and not result.passed:
-        write_mlpackage(_fixed(searched), Path(apply), overwrite=overwrite)
-    return result
-
-
-def _fixed(check: Check) -> Model:
-    """Returns the model with the changes that work.
-
-    Raises:
-        OutputError: There is none.
-    """
-    if not (check.fixes and check.works):
-        raise OutputError(
-            "no change of the model brings all outputs within the tolerance",
-            "allow a larger --rtol, or see what was tried without --apply",
-        )
-    return with_function(check.call.model, check.name, check.working)
+    return summarise(check, drawn, later)
 
 
 def _opened(model: Model, reference: object, function: str | None) -> Reference:

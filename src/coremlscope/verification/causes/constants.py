@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from coremlscope.base.units import shown
-from coremlscope.model.ir import Array, Function, Op, TensorType
-from coremlscope.model.ir.rewriting import constants_of
+from coremlscope.model.ir import Array
 from coremlscope.results.verification import Cause
 from coremlscope.verification.causes.relation import find_relation
 from coremlscope.verification.causes.rounding import SMALLEST_FP16
-from coremlscope.verification.causes.site import (
-    Change,
-    Hypothesis,
-    Site,
-    parameters_of,
-)
+from coremlscope.verification.causes.site import Hypothesis, Site, parameters_of
 from coremlscope.verification.causes.substitution import is_prepared
 from coremlscope.verification.distance import SAME, find_layout, relative_error
-from coremlscope.verification.edits import keep_fp32, set_constant
 from coremlscope.verification.intermediates import Intermediate, Run
 from coremlscope.verification.pairing import Pair, general_type
 
@@ -33,7 +25,7 @@ _FEW_VALUES = 256
 _Floats = npt.NDArray[np.float64]
 
 
-def predict_weights(site: Site) -> Iterator[Hypothesis]:
+def propose_weights(site: Site) -> Iterator[Hypothesis[Site]]:
     """With the weights of the reference the result is right."""
     own = [array for value in site.reference_region() for array in parameters_of(value).values()] + [
         value.array
@@ -43,18 +35,12 @@ def predict_weights(site: Site) -> Iterator[Hypothesis]:
     for value in site.region:
         mine = parameters_of(value)
         for changes in _choices(mine, own):
-            keyed = {(value.op, name): array for name, array in changes.items()}
-            found = site.compute(changes=keyed)
-            if found is not None:
-                yield _wrong(site, value, mine, changes, found)
+            yield _wrong(site, value, mine, changes)
     folded = _folded(site)
     if folded is not None:
         mine = parameters_of(site.value)
-        changed = {name: one for name, one in folded.items() if relative_error(mine[name], one) > SAME}
-        keyed = {(site.value.op, name): array for name, array in folded.items()}
-        found = site.compute(changes=keyed)
-        if found is not None and changed:
-            yield _wrong(site, site.value, mine, changed, found)
+        if any(relative_error(mine[name], one) > SAME for name, one in folded.items()):
+            yield _wrong(site, site.value, mine, folded)
 
 
 def _choices(mine: Mapping[str, Array], own: Sequence[Array]) -> Iterator[dict[str, Array]]:
@@ -91,25 +77,19 @@ def _fitting(wrong: Array, own: Sequence[Array]) -> Iterator[Array]:
 
 
 def _wrong(
-    site: Site, value: Intermediate, mine: Mapping[str, Array], changes: Mapping[str, Array], found: Array
-) -> Hypothesis:
-    """Returns what is wrong with weights, and their replacement."""
+    site: Site, value: Intermediate, mine: Mapping[str, Array], changes: Mapping[str, Array]
+) -> Hypothesis[Site]:
+    """Returns what is wrong with weights."""
     name, right = max(changes.items(), key=lambda item: relative_error(mine[item[0]], item[1]))
     cause, what = _difference(site, value, name, mine[name], right)
     keyed = {(value.op, key): array for key, array in changes.items()}
-    listed = ", ".join(shown(key) for key in changes)
-    change = Change(
-        text=f"replace the {listed} of {shown(value.name)} by that of the reference",
-        values=(value.name,),
-        apply=partial(set_constant, changes=keyed),
-    )
+    listed = " and ".join(shown(key) for key in changes)
     return Hypothesis(
         value=value.name,
         text=f"its {shown(name)} {what}",
-        predicted=found,
-        observed=site.expected,
+        predict=lambda one: (one.compute(changes=keyed), one.expected),
         cause=cause,
-        changes=(change,),
+        advice=f"convert with the {listed} of the reference in {shown(value.name)}",
     )
 
 
@@ -171,7 +151,7 @@ def _folded(site: Site) -> dict[str, Array] | None:
     }
 
 
-def predict_constants(site: Site) -> Iterator[Hypothesis]:
+def propose_constants(site: Site) -> Iterator[Hypothesis[Site]]:
     """With a single number of the reference the result is right: an epsilon, a slope, a bound."""
     numbers = sorted(
         {
@@ -187,24 +167,14 @@ def predict_constants(site: Site) -> Iterator[Hypothesis]:
                 continue
             mine = float(array.reshape(-1)[0])
             for number in sorted((n for n in numbers if n != mine), key=lambda n: abs(n - mine)):
-                keyed = {
-                    (value.op, name): np.array(number, np.float32 if array.dtype.kind == "f" else np.int32)
-                }
-                found = site.compute(changes=keyed)
-                if found is None:
-                    continue
-                change = Change(
-                    text=f"set the {shown(name)} of {shown(value.name)} to {number:.6g}",
-                    values=(value.name,),
-                    apply=partial(set_constant, changes=keyed),
-                )
+                content = np.array(number, np.float32 if array.dtype.kind == "f" else np.int32)
+                keyed: dict[tuple[str, str], Array] = {(value.op, name): content}
                 yield Hypothesis(
                     value=value.name,
                     text=f"its {shown(name)} is {mine:.6g}, and {number:.6g} in the reference",
-                    predicted=found,
-                    observed=site.expected,
+                    predict=lambda one, keyed=keyed: (one.compute(changes=keyed), one.expected),  # type: ignore[misc]
                     cause=_cause_of_number(site, value, name),
-                    changes=(change,),
+                    advice=f"set the {shown(name)} of {shown(value.name)} to {number:.6g}",
                 )
 
 
@@ -284,31 +254,3 @@ def _keys(array: Array) -> list[tuple[int, bytes]]:
         lost = (half == 0) & (np.asarray(array) != 0)
         kept = np.where(lost, np.float16(SMALLEST_FP16) * np.sign(array).astype(np.float16), half)
     return [(array.size, one.astype(np.float16).tobytes()) for one in (half, kept)]
-
-
-def with_constants(
-    function: Function, run: Run, exact: Mapping[tuple[str, str], Array], more: Sequence[str] = ()
-) -> Function:
-    """Keeps operations in float32, with exact constants.
-
-    Args:
-        function: The function.
-        run: Its run.
-        exact: The constants by value and parameter.
-        more: Names of further values whose operations are kept in float32.
-    """
-    ids = {run.values[name].op for name in (*(name for name, _ in exact), *more)}
-    wide = keep_fp32(function, ids)
-    makers: dict[str, Op] = {}
-    for op in wide.graph.ops:
-        for value in op.outputs:
-            makers.setdefault(value.name.removesuffix("_fp32"), op)  # A cast back to fp16 follows it.
-    constants = constants_of(wide)
-    changes = {}
-    for (name, key), array in exact.items():
-        maker = makers.get(name)
-        given = None if maker is None else next(iter(maker.inputs.get(key, ())), None)
-        known = given if given is None or not hasattr(given, "name") else constants.get(given.name)
-        if maker is not None and known is not None and isinstance(known.type, TensorType):
-            changes[maker.id, key] = array
-    return set_constant(wide, changes)

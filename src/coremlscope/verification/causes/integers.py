@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
-from coremlscope.base.units import shown
-from coremlscope.model.ir import Array
-from coremlscope.verification.causes.site import Change, Hypothesis, Site
-from coremlscope.verification.edits import bypass
+from coremlscope.model.ir import Array, Op
+from coremlscope.verification.causes.site import Hypothesis, Site
 from coremlscope.verification.intermediates import Intermediate
 
 #: Operations that return the places of elements.
@@ -27,14 +26,13 @@ _CODE = (
 )
 
 
-def predict_narrowed(site: Site) -> Iterator[Hypothesis]:
+def propose_narrowed(site: Site) -> Iterator[Hypothesis[Site]]:
     """Integers are those of the reference in fewer bits, or without fractions."""
     casts = [value for value in site.region if value.type == "cast" and value.array.dtype.kind in "iu"]
     place = casts[-1] if casts else site.value
-    changes = _without_casts(site, casts)
     if site.expected.dtype.kind in "iu" and site.local.dtype.kind in "iu":
         for dtype in _NARROW:
-            wrapped = site.expected.astype(np.int64).astype(dtype).astype(np.int64)
+            wrapped = _wrapped(site.expected, dtype)
             odd = wrapped != site.expected
             if not odd.any():
                 continue
@@ -46,9 +44,8 @@ def predict_narrowed(site: Site) -> Iterator[Hypothesis]:
                 text=f"integers are narrowed to {np.dtype(dtype).name}, which keeps {bounds.min} …"
                 f" {bounds.max}: {int(odd.sum())} of {odd.size} elements are others, {first} becomes"
                 f" {second}",
-                predicted=wrapped,
-                observed=site.local,
-                changes=changes,
+                predict=lambda one, dtype=dtype: (_wrapped(one.expected, dtype), one.local),  # type: ignore[misc]
+                code=_CODE,
             )
     for value in casts:
         op = site.op(value)
@@ -57,57 +54,53 @@ def predict_narrowed(site: Site) -> Iterator[Hypothesis]:
             continue
         if np.array_equal(np.trunc(before), before):
             continue
-        found = site.compute(op=replace(op, type="identity", inputs={"x": op.inputs["x"]}))
-        found = np.asarray(before) if value.name == site.value.name else found
-        if found is not None:
-            yield Hypothesis(
-                value=value.name,
-                text="it casts to integers, and fractions are lost that the reference keeps",
-                predicted=found,
-                observed=site.expected,
-                cause="cast",
-                changes=changes,
-            )
-
-
-def _without_casts(site: Site, casts: list[Intermediate]) -> tuple[Change, ...]:
-    if not casts:
-        return ()
-    ids = tuple(value.op for value in casts)
-    names = tuple(value.name for value in casts)
-    later = {one.op for name in names for one in _readers(site, name) if one.type == "cast"}
-    return (
-        Change(
-            text=f"remove the {'casts' if len(ids) > 1 else 'cast'} {', '.join(map(shown, names[::-1]))}",
-            values=names,
-            apply=partial(bypass, op_ids=(*ids, *later)),
+        yield Hypothesis(
+            value=value.name,
+            text="it casts to integers, and fractions are lost that the reference keeps",
+            predict=partial(
+                _uncast, value=value, op=replace(op, type="identity", inputs={"x": op.inputs["x"]})
+            ),
+            cause="cast",
             code=_CODE,
-        ),
-    )
+        )
 
 
-def _readers(site: Site, name: str) -> Iterator[Intermediate]:
-    yield from (site.ours.values[one] for one in site.ours.readers.get(name, ()))
+def _wrapped(expected: Array, dtype: npt.DTypeLike) -> Array:
+    return expected.astype(np.int64).astype(dtype).astype(np.int64)
 
 
-def predict_tie(site: Site) -> Iterator[Hypothesis]:
+def _uncast(site: Site, *, value: Intermediate, op: Op) -> tuple[Array | None, Array]:
+    """Returns the result without a cast to integers, and that of the reference."""
+    is_site = value.name == site.value.name
+    found = site.compute(name=value.inputs[0]) if is_site else site.compute(op=op)
+    return found, site.expected
+
+
+def propose_tie(site: Site) -> Iterator[Hypothesis[Site]]:
     """Places of elements differ, and the elements at both places are equal."""
     chooser = site.value
     while chooser.type in KEEPING and chooser.inputs and chooser.inputs[0] in site.ours.values:
         chooser = site.ours.values[chooser.inputs[0]]
     if chooser.type not in CHOOSING or site.local.dtype.kind not in "iu" or not chooser.inputs:
         return
-    name = chooser.inputs[0]
-    scores = site.given.get(name, site.ours.values[name].array)
-    found = scores_at(scores, site.local, site.expected)
+    found = _scores(site, chooser.inputs[0])
     if found is not None:
         count, rows, text = found[2], found[3], found[4]
         yield Hypothesis(
             value=chooser.name,
             text=f"in {count} of {rows} places the elements at both are equal{text}, so either is right",
-            predicted=found[1],
-            observed=found[0],
+            predict=partial(_at_both, name=chooser.inputs[0]),
         )
+
+
+def _scores(site: Site, name: str) -> tuple[Array, Array, int, int, str] | None:
+    scores = site.given.get(name, site.ours.values[name].array)
+    return scores_at(scores, site.local, site.expected)
+
+
+def _at_both(site: Site, *, name: str) -> tuple[Array | None, Array]:
+    found = _scores(site, name)
+    return (None, site.local) if found is None else (found[1], found[0])
 
 
 def scores_at(scores: Array, ours: Array, theirs: Array) -> tuple[Array, Array, int, int, str] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
@@ -26,23 +26,15 @@ class Relation(msgspec.Struct, frozen=True, kw_only=True):
         text: It as a clause: `× 0.125`, `transposed by (0, 2, 1)`.
         apply: Makes the second array of the first; of one that is known up to the order of its elements, the
             sorted one.
-        ops: Types of operations that do the same in a program, and their parameters.
+        is_by_channel: Whether each channel has a scale or an offset of its own.
+        is_sorted: Whether only the elements are known, and not their order.
     """
 
     cause: Cause
     text: str
     apply: Callable[[Array], Array]
-    ops: tuple[tuple[str, Mapping[str, Array]], ...] = ()
-
-    @property
-    def is_by_channel(self) -> bool:
-        """Whether each channel has a scale or an offset of its own."""
-        return any(p.size > 1 for kind, ps in self.ops if kind in ("mul", "add") for p in ps.values())
-
-    @property
-    def is_sorted(self) -> bool:
-        """Whether only the elements are known, and not their order."""
-        return not self.ops
+    is_by_channel: bool = False
+    is_sorted: bool = False
 
 
 def find_relation(own: Array, right: Array) -> Relation | None:
@@ -63,7 +55,7 @@ def find_relation(own: Array, right: Array) -> Relation | None:
     if found is None and explains_all(np.sort(own, axis=None), np.sort(right, axis=None), _FITTED):
         is_varied = np.unique(right).size > right.size // 4
         text = "with its elements in another order"
-        return Relation(cause="layout", text=text, apply=_sorted) if is_varied else None
+        return Relation(cause="layout", text=text, apply=_sorted, is_sorted=True) if is_varied else None
     return found
 
 
@@ -76,7 +68,6 @@ def _transposed(axes: tuple[int, ...]) -> Relation:
         cause="layout",
         text=f"transposed by {axes}",
         apply=lambda array: np.transpose(array, axes),
-        ops=(("transpose", {"perm": np.array(axes, np.int32)}),),
     )
 
 
@@ -113,13 +104,11 @@ def _one(numbers: Array) -> Array:
 def _affine(cause: Cause, scale: Array, bias: Array) -> Relation:
     has_scale, has_bias = bool(np.any(scale != 1)), bool(bias.any())
     texts = [f"× {_listed(scale)}"] * has_scale + [f"+ {_listed(bias)}"] * has_bias
-    ops = [("mul", {"y": scale.astype(np.float32)})] * has_scale
-    ops += [("add", {"y": bias.astype(np.float32)})] * has_bias
     return Relation(
         cause=cause,
         text=" ".join(texts),
         apply=lambda array: np.add(np.multiply(array, scale), bias),
-        ops=tuple(ops),
+        is_by_channel=scale.size > 1 or bias.size > 1,
     )
 
 
@@ -136,11 +125,9 @@ def _taken(own: Array, right: Array) -> Iterator[Relation]:
             continue
         places = [int(np.abs(np.subtract(wrong, row, dtype=np.float64)).max(1).argmin()) for row in rows]
         if len(set(places)) == size and relative_error(np.take(own, places, axis), right) <= SAME:
-            parameters = {"indices": np.array(places, np.int32), "axis": np.array(axis, np.int32)}
             text = f"with places {_listed(np.array(places))} of axis {axis}"
             yield Relation(
                 cause="layout",
                 text=text,
                 apply=lambda array, places=places, axis=axis: np.take(array, places, axis),  # type: ignore[misc]
-                ops=(("gather", parameters),),
             )

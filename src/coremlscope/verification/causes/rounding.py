@@ -83,22 +83,22 @@ class Rounded(msgspec.Struct, frozen=True, kw_only=True):
         with np.errstate(over="ignore", invalid="ignore"):
             return made.astype(np.float16).astype(np.float32) if made.dtype.kind == "f" else made
 
-    def tells(self, found: Hypothesis) -> bool:
+    def tells(self, predicted: Array | None, observed: Array) -> bool:
         """Returns whether a prediction holds for each element."""
-        return explains_all(found.predicted, found.observed, _EACH)
+        return predicted is not None and explains_all(predicted, observed, _EACH)
 
 
 #: The value of an operation at fault, and why.
 _Told = tuple[str, str] | None
 
 
-def _row(tell: Callable[[Rounded], _Told]) -> Callable[[Rounded], Iterator[Hypothesis]]:
-    def predict(case: Rounded) -> Iterator[Hypothesis]:
+def _row(tell: Callable[[Rounded], _Told]) -> Callable[[Rounded], Iterator[Hypothesis[Rounded]]]:
+    def propose(case: Rounded) -> Iterator[Hypothesis[Rounded]]:
         told = tell(case)
         if told is not None:
-            yield Hypothesis(value=told[0], text=told[1], predicted=case.predicted(), observed=case.seen)
+            yield Hypothesis(value=told[0], text=told[1], predict=lambda one: (one.predicted(), one.seen))
 
-    return predict
+    return propose
 
 
 def _largest(array: Array) -> float:
@@ -257,7 +257,7 @@ ROUNDING_ROWS: Final[tuple[Row[Rounded], ...]] = (
     Row(
         cause="overflow",
         looks_like="infinite or NaN on the GPU and the Neural Engine, finite on the CPU",
-        predict=_row(_overflow),
+        propose=_row(_overflow),
         fix="scale before the product, or keep the operation in float32",
         source="https://github.com/apple/coremltools/issues/2110",
         accept="squares of 400",
@@ -266,7 +266,7 @@ ROUNDING_ROWS: Final[tuple[Row[Rounded], ...]] = (
     Row(
         cause="tie",
         looks_like="an argmax or top-k returns other places in fp16",
-        predict=_row(_tie),
+        propose=_row(_tie),
         fix="keep the choice and its argument in float32",
         source=_TYPED,
         accept="scores 1 and 1.0001",
@@ -275,7 +275,7 @@ ROUNDING_ROWS: Final[tuple[Row[Rounded], ...]] = (
     Row(
         cause="epsilon",
         looks_like="NaN or infinite where a norm or a variance is zero",
-        predict=_row(_epsilon),
+        propose=_row(_epsilon),
         fix="a larger epsilon, which fp16 represents",
         source=_TYPED,
         accept="an epsilon of 1e-12",
@@ -284,7 +284,7 @@ ROUNDING_ROWS: Final[tuple[Row[Rounded], ...]] = (
     Row(
         cause="underflow",
         looks_like="small numbers become zero",
-        predict=_row(_underflow),
+        propose=_row(_underflow),
         fix="scale up before, or keep the operation in float32",
         source=_TYPED,
         accept="squares of 1e-4",
@@ -293,7 +293,7 @@ ROUNDING_ROWS: Final[tuple[Row[Rounded], ...]] = (
     Row(
         cause="integers",
         looks_like="angles, positions or indices are off from some number on",
-        predict=_row(_integers),
+        propose=_row(_integers),
         fix="compute positions in float32 or as integers",
         source=_TYPED,
         accept="the sine of 4000.5",
@@ -302,7 +302,7 @@ ROUNDING_ROWS: Final[tuple[Row[Rounded], ...]] = (
     Row(
         cause="cancellation",
         looks_like="few digits are left though no number is large or small",
-        predict=_row(_cancellation),
+        propose=_row(_cancellation),
         fix="keep the operation and its arguments in float32",
         source="https://github.com/apple/coremltools/issues/1617",
         accept="1000.3 − 1000",
@@ -311,7 +311,7 @@ ROUNDING_ROWS: Final[tuple[Row[Rounded], ...]] = (
     Row(
         cause="accumulation",
         looks_like="the error grows from layer to layer, or with the length of a sum",
-        predict=_row(_accumulation),
+        propose=_row(_accumulation),
         fix="keep the sum, or the layers that add most, in float32",
         source="https://github.com/apple/coremltools/issues/2625",
         accept="a cumulative sum of 4,096 numbers",

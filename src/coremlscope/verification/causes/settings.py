@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 
 import numpy as np
 from msgspec.structs import replace
@@ -11,8 +10,7 @@ from msgspec.structs import replace
 from coremlscope.base.units import shown
 from coremlscope.model.ir import Argument, Array, Constant, Op, TensorType, constant
 from coremlscope.model.ir.rewriting import constant_argument, constants_of
-from coremlscope.verification.causes.site import Change, Hypothesis, Site
-from coremlscope.verification.edits import with_op
+from coremlscope.verification.causes.site import Hypothesis, Site
 
 #: Settings that are texts, and their other values (coremltools' reference of MIL operations).
 _TEXTS: Mapping[str, tuple[str, ...]] = {
@@ -37,22 +35,17 @@ _MOST_STEP, _MOST_OPS = 4, 6
 _Form = tuple[Op, str, str]
 
 
-def predict_settings(site: Site) -> Iterator[Hypothesis]:
+def propose_settings(site: Site) -> Iterator[Hypothesis[Site]]:
     """With another setting of one operation the result is right."""
     constants = constants_of(site.call.function)
     for value in site.region[:_MOST_OPS]:
         op = site.op(value)
         for form, setting, reason in () if op is None else _forms(op, constants):
-            found = site.compute(op=form)
-            if found is None:
-                continue
-            change = Change(
-                text=f"set {setting} of {shown(value.name)}",
-                values=(value.name,),
-                apply=partial(with_op, op=form),
-            )
             yield Hypothesis(
-                value=value.name, text=reason, predicted=found, observed=site.expected, changes=(change,)
+                value=value.name,
+                text=reason,
+                predict=lambda one, form=form: (one.compute(op=form), one.expected),  # type: ignore[misc]
+                advice=f"set {setting} of {shown(value.name)}",
             )
 
 

@@ -13,7 +13,7 @@ import msgspec.structs
 import numpy as np
 
 from coremlscope.base.errors import CoremlscopeError
-from coremlscope.model.ir import Array, Function, Op
+from coremlscope.model.ir import Array, Op
 from coremlscope.results.verification import Cause
 from coremlscope.verification.distance import explains_all, unmasked_error
 from coremlscope.verification.edits import set_constant, with_op
@@ -31,51 +31,36 @@ _BETTER = 10
 _FURTHER_SECONDS = 2.0
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of a function that may fix a fault.
-
-    Attributes:
-        text: The change, as a sentence.
-        values: Names of the values whose operations it changes.
-        apply: Returns the changed function.
-        code: What to change where the model is converted.
-    """
-
-    text: str
-    values: tuple[str, ...]
-    apply: Callable[[Function], Function]
-    code: str = ""
-
-
-class Hypothesis(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cause says about one place.
-
-    Attributes:
-        value: The name of a value of the operation at fault.
-        text: The cause as a sentence, with the numbers.
-        predicted: What a value is, if the cause is true.
-        observed: What it is.
-        cause: The cause, where it is a special case of that of the row.
-        changes: Changes that may fix it, the most likely first.
-    """
-
-    value: str
-    text: str
-    predicted: Array
-    observed: Array
-    cause: Cause | None = None
-    changes: tuple[Change, ...] = ()
-
-
 class Place(Protocol):
     """Where two runs differ first."""
 
-    def tells(self, found: Hypothesis) -> bool:
+    def tells(self, predicted: Array | None, observed: Array) -> bool:
         """Returns whether a prediction holds for each element of what is observed."""
 
 
 #: What a row is about: a `Site`, or a `Rounded` value.
 At = TypeVar("At", bound=Place)
+
+
+class Hypothesis(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
+    """What a cause says about one operation: it has to hold on all inputs.
+
+    Attributes:
+        value: The name of a value of the operation at fault.
+        text: The cause as a sentence, with the numbers.
+        predict: Returns what a value is for the inputs of a place, if the cause is true (None if that cannot
+            be computed), and what it is.
+        cause: The cause, where it is a special case of that of the row.
+        advice: What mends it, if the row does not say that.
+        code: The line that does it where the model is converted.
+    """
+
+    value: str
+    text: str
+    predict: Callable[[At], tuple[Array | None, Array]]
+    cause: Cause | None = None
+    advice: str = ""
+    code: str = ""
 
 
 class Row(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
@@ -84,7 +69,7 @@ class Row(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
     Attributes:
         cause: Its id.
         looks_like: What it looks like.
-        predict: Yields what it says about a place, the most likely first.
+        propose: Yields what it may be at a place, the most likely first.
         fix: What to do.
         source: Where it is described.
         accept: An example that it explains.
@@ -93,7 +78,7 @@ class Row(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
 
     cause: Cause
     looks_like: str
-    predict: Callable[[At], Iterator[Hypothesis]]
+    propose: Callable[[At], Iterator[Hypothesis[At]]]
     fix: str
     source: str
     accept: str
@@ -107,9 +92,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         cause: The cause.
         value: The name of a value of the operation at fault.
         text: The cause as a sentence.
-        elements: The number of elements that it explains.
+        elements: The number of elements that it explains, on all inputs.
         also: Further causes that explain each element.
-        changes: Changes that may fix it, the most likely first.
+        advice: What mends it.
+        code: The line that does it.
     """
 
     cause: Cause
@@ -117,38 +103,48 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     elements: int = 0
     also: tuple[Cause, ...] = ()
-    changes: tuple[Change, ...] = ()
+    advice: str = ""
+    code: str = ""
 
 
-def judge(place: At, rows: Sequence[Row[At]], unknown: Verdict) -> Verdict:
-    """Finds the first cause whose prediction holds for each element.
+def judge(places: Sequence[At], rows: Sequence[Row[At]], unknown: Verdict) -> Verdict:
+    """Finds the first cause whose prediction holds for each element, on all inputs.
 
     Args:
-        place: The place.
+        places: The same place with each of the inputs, and at each step.
         rows: The causes, the simplest first.
-        unknown: What is said if none does; the causes that were tried are added.
+        unknown: What is said if none does; the causes that formed a hypothesis are added.
     """
     best: Verdict | None = None
-    tried, until = dict[str, None](), math.inf
+    refuted, until = dict[str, None](), math.inf
     for row in rows:
         if time.monotonic() > until:
             break
-        tried[row.cause] = None
-        found = next((one for one in row.predict(place) if place.tells(one)), None)
-        if found is None:
-            continue
-        cause = found.cause or row.cause
-        if best is None:
-            best, until = _verdict(cause, found), time.monotonic() + _FURTHER_SECONDS
-        elif cause not in (best.cause, *best.also):
-            best = msgspec.structs.replace(best, also=(*best.also, cause))
-    text = f"{unknown.text}; tried and refuted: {', '.join(tried)}"
-    return best or msgspec.structs.replace(unknown, text=text)
+        for found in row.propose(places[0]):
+            if not all(place.tells(*found.predict(place)) for place in places):
+                refuted[row.cause] = None
+                continue
+            cause = found.cause or row.cause
+            if best is None:
+                best, until = _verdict(places, row, found), time.monotonic() + _FURTHER_SECONDS
+            elif cause not in (best.cause, *best.also):
+                best = msgspec.structs.replace(best, also=(*best.also, cause))
+            break
+    if best is not None:
+        return best
+    text = f"{unknown.text}; tried and refuted: {', '.join(refuted)}" if refuted else unknown.text
+    return msgspec.structs.replace(unknown, text=text)
 
 
-def _verdict(cause: Cause, found: Hypothesis) -> Verdict:
-    size = int(np.asarray(found.observed).size)
-    return Verdict(cause=cause, value=found.value, text=found.text, elements=size, changes=found.changes)
+def _verdict(places: Sequence[At], row: Row[At], found: Hypothesis[At]) -> Verdict:
+    return Verdict(
+        cause=found.cause or row.cause,
+        value=found.value,
+        text=found.text,
+        elements=sum(int(np.asarray(found.predict(place)[1]).size) for place in places),
+        advice=found.advice or row.fix,
+        code=found.code,
+    )
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
@@ -253,11 +249,11 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
         except (CoremlscopeError, ValueError, IndexError, TypeError, AssertionError):
             return None  # There is no such operation: a setting that it does not have, or another shape.
 
-    def tells(self, found: Hypothesis) -> bool:
+    def tells(self, predicted: Array | None, observed: Array) -> bool:
         """Returns whether a prediction holds for each element, and the error is smaller by far."""
-        if not explains_all(found.predicted, found.observed, _EACH[self.is_half]):
+        if predicted is None or not explains_all(predicted, observed, _EACH[self.is_half]):
             return False
-        error = unmasked_error(found.predicted, found.observed)
+        error = unmasked_error(predicted, observed)
         return not math.isfinite(self.made) or error <= self.made / _BETTER
 
 

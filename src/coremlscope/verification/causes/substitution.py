@@ -3,7 +3,7 @@ operation that only one side has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Literal
 
@@ -11,12 +11,11 @@ import msgspec
 import numpy as np
 
 from coremlscope.base.units import shown
-from coremlscope.model.ir import Array, Function
+from coremlscope.model.ir import Array
 from coremlscope.results.verification import Cause
 from coremlscope.verification.causes.relation import Relation, find_relation
-from coremlscope.verification.causes.site import Change, Hypothesis, Site
+from coremlscope.verification.causes.site import Hypothesis, Site
 from coremlscope.verification.distance import SAME, relative_error
-from coremlscope.verification.edits import bypass, insert_after, read_instead
 from coremlscope.verification.intermediates import Intermediate
 
 #: Operations that only prepare an input.
@@ -51,6 +50,18 @@ class _Swap(msgspec.Struct, frozen=True, kw_only=True):
     right: Array
     relation: Relation | None
 
+    def right_at(self, site: Site) -> Array:
+        """Returns the elements of the reference for the inputs of a site."""
+        found = site.given if self.role == "extra" else None
+        right = found[self.theirs] if found is not None else site.theirs.values[self.theirs].array
+        return right.reshape(self.right.shape)
+
+    def own_at(self, site: Site) -> Array | None:
+        """Returns what the model computes of the reference's values for the inputs of a site."""
+        if self.ours == site.value.name:
+            return site.local
+        return site.given[self.ours] if self.ours in site.given else site.compute(name=self.ours)
+
     def cause(self, site: Site) -> Cause | None:
         if self.relation is None and self.role == "argument" and self.is_near:
             return "epsilon"  # What keeps an operation from zero.
@@ -70,14 +81,14 @@ class _Swap(msgspec.Struct, frozen=True, kw_only=True):
         return self.relation is not None and self.relation.cause == "layout"
 
 
-def substituted(*causes: Cause) -> Callable[[Site], Iterator[Hypothesis]]:
-    """Returns what predicts that all is right with a value of the reference in place of one of the model.
+def substituted(*causes: Cause) -> Callable[[Site], Iterator[Hypothesis[Site]]]:
+    """Returns what proposes that all is right with a value of the reference in place of one of the model.
 
     Args:
         *causes: Those that it yields.
     """
 
-    def predict(site: Site) -> Iterator[Hypothesis]:
+    def propose(site: Site) -> Iterator[Hypothesis[Site]]:
         swaps = [swap for swap in site.once("swaps", _swaps) if swap.cause(site) in causes]
         moved = list({swap.ours: swap for swap in swaps if swap.moves}.values())
         for several in [*([swap] for swap in swaps), *([moved] if len(moved) > 1 else [])]:
@@ -89,7 +100,7 @@ def substituted(*causes: Cause) -> Callable[[Site], Iterator[Hypothesis]]:
         if "missing operation" in causes:
             yield from _computed_before(site)
 
-    return predict
+    return propose
 
 
 def _swaps(site: Site) -> list[_Swap]:
@@ -121,36 +132,48 @@ def _swaps(site: Site) -> list[_Swap]:
     return found
 
 
-def _tried(site: Site, several: Sequence[_Swap]) -> Hypothesis | None:
-    """Returns the result with values of the reference; None if it cannot be computed."""
+def _tried(site: Site, several: Sequence[_Swap]) -> Hypothesis[Site] | None:
+    """Returns that all is right with values of the reference; None if nothing could make them so."""
     first = several[0]
-    relation, is_site = first.relation, first.ours == site.value.name
+    relation = first.relation
     movers = [value for value in site.region if value.type in _MOVING]
     if relation is not None and relation.is_sorted and not movers:
         return None  # Nothing moves elements: places of equal scores look so.
-    predicted, observed = first.right, site.expected
-    if not is_site:
-        computed = site.compute(given={swap.ours: swap.right for swap in several})
-        if computed is None:
-            return None
-        predicted = computed
-    elif relation is not None:  # Of its result, no more is said than what makes the right one of it.
-        predicted = relation.apply(site.local)
-        observed = np.sort(site.expected, axis=None) if relation.is_sorted else site.expected
     name = first.ours
     if first.moves:
         turning = (value.name for value in _above(site, first.ours) if value.type == "transpose")
         is_sorted = relation is not None and relation.is_sorted
         name = next(turning, movers[0].name if is_sorted else name)
-    changes = _removed(site) if relation is not None and relation.is_sorted else _changes(site, several)
     return Hypothesis(
         value=name if first.moves or first.role != "argument" else site.value.name,
         text=_described(several),
-        predicted=predicted,
-        observed=observed,
+        predict=partial(_with_swaps, several=several),
         cause=first.cause(site),
-        changes=changes,
+        advice=_advice(site, several),
     )
+
+
+def _with_swaps(site: Site, *, several: Sequence[_Swap]) -> tuple[Array | None, Array]:
+    """Returns the result of a site with values of the reference in place of some, and the right one. What
+    makes the one of the other is the same for all inputs."""
+    first = several[0]
+    if first.ours == site.value.name:
+        relation = first.relation
+        if relation is None:
+            return first.right_at(site), site.expected
+        # Of its result, no more is said than what makes the right one of it.
+        right = np.sort(site.expected, axis=None) if relation.is_sorted else site.expected
+        return relation.apply(site.local), right
+    given = dict[str, Array]()
+    for swap in several:
+        own = swap.own_at(site)
+        if own is None:
+            return None, site.expected
+        is_made = swap.relation is not None and not swap.relation.is_sorted
+        right = swap.right_at(site)
+        made = swap.relation.apply(own) if swap.relation is not None and is_made else right
+        given[swap.ours] = made.reshape(right.shape)
+    return site.compute(given=given), site.expected
 
 
 def _above(site: Site, name: str) -> list[Intermediate]:
@@ -174,49 +197,19 @@ def _described(several: Sequence[_Swap]) -> str:
     return f"the reference computes {theirs} of {shown(swap.ours)} first: with that all is right"
 
 
-def _changes(site: Site, several: Sequence[_Swap]) -> tuple[Change, ...]:
-    """Returns the operations that make the right values of the wrong ones; for operations that the reference
-    lacks, those that leave them out."""
+def _advice(site: Site, several: Sequence[_Swap]) -> str:
+    """Returns what makes the right values of the wrong ones, as a sentence; empty for what the row says."""
+    if any(swap.cause(site) == "preprocessing" for swap in several):
+        return ""
     if all(swap.role == "extra" for swap in several):
-        return _left_out(site, {swap.ours: swap.theirs for swap in several})
+        return f"read {', '.join(f'{shown(one.theirs)} instead of {shown(one.ours)}' for one in several)}"
     if any(swap.relation is None or swap.relation.is_sorted for swap in several):
-        return ()
-
-    def apply(function: Function) -> Function:
-        for swap in several:
-            is_direct = swap.role == "argument" and swap.ours in site.value.inputs
-            readers: tuple[str, ...] = (site.value.op,) if is_direct else ()
-            if not site.ours.values[swap.ours].op:  # An input keeps its name.
-                readers = tuple(site.ours.values[one].op for one in site.ours.readers.get(swap.ours, ()))
-            ops = swap.relation.ops if swap.relation is not None else ()
-            function = insert_after(function, swap.ours, ops, readers)
-        return function
-
+        return ""
     texts = (f"{swap.relation.text} behind {shown(swap.ours)}" for swap in several if swap.relation)
-    is_prepared_so = any(swap.cause(site) == "preprocessing" for swap in several)
-    code = "ct.ImageType(scale=…, bias=…) of the reference" if is_prepared_so else ""
-    names = tuple(swap.ours for swap in several)
-    return (Change(text=f"insert {', '.join(texts)}", values=names, apply=apply, code=code),)
+    return f"insert {', '.join(texts)}"
 
 
-def _left_out(site: Site, instead: Mapping[str, str]) -> tuple[Change, ...]:
-    if any(site.ours.values[name].array.shape != site.given[other].shape for name, other in instead.items()):
-        return ()
-    text = f"read {', '.join(f'{shown(b)} instead of {shown(a)}' for a, b in instead.items())}"
-    return (Change(text=text, values=tuple(instead), apply=partial(read_instead, instead=instead)),)
-
-
-def _removed(site: Site) -> tuple[Change, ...]:
-    turned = next((value for value in site.region if value.type == "transpose"), None)
-    if turned is None:
-        return ()
-    apply = partial(bypass, op_ids=(turned.op,))
-    return (
-        Change(text=f"remove the transposition {shown(turned.name)}", values=(turned.name,), apply=apply),
-    )
-
-
-def _computed_before(site: Site) -> Iterator[Hypothesis]:
+def _computed_before(site: Site) -> Iterator[Hypothesis[Site]]:
     """Yields what the reference computes last of the model's result."""
     for other in site.reference_region()[1:]:
         if other.array.size == site.local.size and other.array.dtype.kind == site.local.dtype.kind:
@@ -225,22 +218,23 @@ def _computed_before(site: Site) -> Iterator[Hypothesis]:
                 value=site.value.name,
                 text=f"its result is {shown(other.name)} of the reference, which computes {more} of it"
                 " afterwards",
-                predicted=other.array.reshape(site.local.shape),
-                observed=site.local,
+                predict=partial(_last_of, name=other.name),
             )
 
 
-def _turned_colours(site: Site) -> Iterator[Hypothesis]:
-    given = site.given[site.bounds[0].ours] if len(site.bounds) == 1 else np.zeros(0)
-    if given.ndim == 4 and given.shape[1] == 3 and is_prepared(site, site.bounds[0].ours):
-        found = site.compute(given={site.bounds[0].ours: given[:, ::-1]})
-        if found is not None:
-            yield Hypothesis(
-                value=site.value.name,
-                text="the colours are in another order: with red and blue exchanged all is right",
-                predicted=found,
-                observed=site.expected,
-            )
+def _last_of(site: Site, *, name: str) -> tuple[Array | None, Array]:
+    return site.theirs.values[name].array.reshape(site.local.shape), site.local
+
+
+def _turned_colours(site: Site) -> Iterator[Hypothesis[Site]]:
+    name = site.bounds[0].ours if len(site.bounds) == 1 else ""
+    given = site.given[name] if name else np.zeros(0)
+    if given.ndim == 4 and given.shape[1] == 3 and is_prepared(site, name):
+        yield Hypothesis(
+            value=site.value.name,
+            text="the colours are in another order: with red and blue exchanged all is right",
+            predict=lambda one: (one.compute(given={name: one.given[name][:, ::-1]}), one.expected),
+        )
 
 
 def is_prepared(site: Site, name: str) -> bool:
@@ -251,13 +245,12 @@ def is_prepared(site: Site, name: str) -> bool:
     )
 
 
-def predict_state(site: Site) -> Iterator[Hypothesis]:
+def propose_state(site: Site) -> Iterator[Hypothesis[Site]]:
     """A state keeps its content, and the reference writes to it."""
     if site.value.type == "read_state" and not site.value.inputs:
         yield Hypothesis(
             value=site.value.name,
             text=f"the state is read and not written, and the reference writes {shown(site.pair.theirs)} to"
             " it",
-            predicted=site.value.array,
-            observed=site.local,
+            predict=lambda one: (one.value.array, one.local),
         )

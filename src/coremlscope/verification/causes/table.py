@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from coremlscope.verification.causes.constants import predict_constants, predict_weights
-from coremlscope.verification.causes.integers import predict_narrowed, predict_tie
-from coremlscope.verification.causes.settings import predict_settings
+from coremlscope.verification.causes.constants import propose_constants, propose_weights
+from coremlscope.verification.causes.integers import propose_narrowed, propose_tie
+from coremlscope.verification.causes.settings import propose_settings
 from coremlscope.verification.causes.site import Row, Site
-from coremlscope.verification.causes.substitution import predict_state, substituted
+from coremlscope.verification.causes.substitution import propose_state, substituted
 
 ROWS: Final[tuple[Row[Site], ...]] = (
     Row(
         cause="state",
         looks_like="a state holds zeros after a call, and the buffer of the reference does not",
-        predict=predict_state,
+        propose=propose_state,
         fix="write the state: coreml_update_state, or register_buffer and an assignment in PyTorch",
         source="https://apple.github.io/coremltools/docs-guides/source/stateful-models.html",
         accept="a state that is read and added, and never written",
@@ -23,7 +23,7 @@ ROWS: Final[tuple[Row[Site], ...]] = (
     Row(
         cause="tie",
         looks_like="an argmax, top-k or sort returns other places",
-        predict=predict_tie,
+        propose=propose_tie,
         fix="accept either place, or compare the elements instead of the places",
         source="https://github.com/pytorch/pytorch/issues/41998",
         accept="places of equal scores",
@@ -32,7 +32,7 @@ ROWS: Final[tuple[Row[Site], ...]] = (
     Row(
         cause="narrowed integers",
         looks_like="large indices or identifiers come back negative, or small",
-        predict=predict_narrowed,
+        propose=propose_narrowed,
         fix="remove the pass common::add_int16_cast, or target iOS 16",
         source="https://github.com/apple/coremltools/issues/2222",
         accept="70000 becomes 4464 by a cast to int16",
@@ -41,7 +41,7 @@ ROWS: Final[tuple[Row[Site], ...]] = (
     Row(
         cause="weights",
         looks_like="one layer is off by its whole size, all before it are equal",
-        predict=predict_weights,
+        propose=propose_weights,
         fix="load the weights of the reference, in the layout of MIL",
         source="https://apple.github.io/coremltools/source/coremltools.converters.mil.mil.ops.defs.html",
         accept="a weight is that of another layer, transposed, zero, or rounded to few values",
@@ -50,7 +50,7 @@ ROWS: Final[tuple[Row[Site], ...]] = (
     Row(
         cause="setting",
         looks_like="values near edges differ, or all by a few per cent",
-        predict=predict_constants,
+        propose=propose_constants,
         fix="give the operation the number of the reference",
         source="https://apple.github.io/coremltools/source/coremltools.converters.mil.mil.ops.defs.html",
         accept="a slope of 0.3 instead of 0.01",
@@ -59,7 +59,7 @@ ROWS: Final[tuple[Row[Site], ...]] = (
     Row(
         cause="preprocessing",
         looks_like="all layers differ from the first one on",
-        predict=substituted("preprocessing"),
+        propose=substituted("preprocessing"),
         fix="convert with scale, bias and color_layout of ct.ImageType as the reference prepares its input",
         source="https://apple.github.io/coremltools/docs-guides/source/image-inputs.html",
         accept="pixels × 1/255 in the reference, and unchanged in the model",
@@ -68,7 +68,7 @@ ROWS: Final[tuple[Row[Site], ...]] = (
     Row(
         cause="layout",
         looks_like="the right numbers in the wrong places",
-        predict=substituted("layout"),
+        propose=substituted("layout"),
         fix="transpose where the reference does",
         source="https://apple.github.io/coremltools/source/coremltools.converters.mil.mil.ops.defs.html",
         accept="an argument with channels last",
@@ -77,7 +77,7 @@ ROWS: Final[tuple[Row[Site], ...]] = (
     Row(
         cause="setting",
         looks_like="values near edges differ, or all by a few per cent",
-        predict=predict_settings,
+        propose=propose_settings,
         fix="set what the reference sets: mode, axis, padding, align_corners, order",
         source="https://apple.github.io/coremltools/source/coremltools.converters.mil.mil.ops.defs.html",
         accept="GELU by tanh instead of the exact one",
@@ -86,7 +86,7 @@ ROWS: Final[tuple[Row[Site], ...]] = (
     Row(
         cause="missing operation",
         looks_like="values before and behind an operation of the reference differ",
-        predict=substituted("missing operation", "epsilon"),
+        propose=substituted("missing operation", "epsilon"),
         fix="keep the operation: converters warn where they drop one",
         source="https://github.com/apple/coremltools/issues/1809",
         accept="the result ahead of the last activation",
@@ -95,7 +95,7 @@ ROWS: Final[tuple[Row[Site], ...]] = (
     Row(
         cause="extra operation",
         looks_like="the model has an operation that the reference lacks",
-        predict=substituted("extra operation"),
+        propose=substituted("extra operation"),
         fix="remove the operation",
         source="https://github.com/apple/coremltools/issues/2821",
         accept="a normalization that the reference does not have",
@@ -104,7 +104,7 @@ ROWS: Final[tuple[Row[Site], ...]] = (
     Row(
         cause="scale",
         looks_like="the cosine is 1, and the size another one",
-        predict=substituted("scale", "offset", "sign"),
+        propose=substituted("scale", "offset", "sign"),
         fix="multiply, or add, as the reference does",
         source="https://apple.github.io/coremltools/source/coremltools.converters.mil.mil.ops.defs.html",
         accept="scores without 1/√d",
