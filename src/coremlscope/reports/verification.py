@@ -121,15 +121,21 @@ def _headline(found: Verification) -> str:
     output."""
     failed = [output for output in found.outputs if not output.passed]
     if not failed:
+        alone = [output for output in found.outputs if output.status != "paired"]
         worst = max((output.relative or 0.0 for output in found.outputs), default=0.0)
-        if worst == 0:
-            return "same: all outputs are equal"
         within = "fp16" if any(run.startswith("fp16") for run in found.runs) else "float32"
-        return f"same within {within}: outputs differ by up to {worst:.1g} of their size"
+        text = f"same within {within}: outputs differ by up to {worst:.1g} of their size"
+        text = "same: all outputs are equal" if worst == 0 else text
+        if not alone:
+            return text
+        listed = "; ".join(f"{one.name}, {one.why}" for one in alone)
+        return f"{text.replace('same', 'outputs agree', 1)}; not compared: {listed}"
     first = failed[0]
     size = "" if first.relative is None else f" ({first.relative:.2g} of its size)"
     how = first.why if first.largest is None else f"by up to {first.largest:.3g}"
     what = f"{first.name} {how}{size} in {first.run}"
+    if first.status != "paired":
+        what = f"{first.name}: {first.why}"
     more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
     cause = f"; {_CAUSES[found.faults[0].cause]}" if found.faults else ""
     return f"different: {what}{more}{cause}"

@@ -20,6 +20,9 @@ FaultKind = Literal["conversion", "precision", "unit"]
 #: Meaning of an output, which decides how it is compared.
 Meaning = Literal["classes", "labels", "logits", "image", "boxes", "array"]
 
+#: On which side an output exists: on both; on one; or it should exist, and running the model failed.
+Status = Literal["paired", "only in the model", "only in the reference", "failed"]
+
 #: Why an operation's results differ.
 Cause = Literal[
     "overflow",
@@ -61,12 +64,15 @@ class ComparedOutput(msgspec.Struct, frozen=True, kw_only=True):
             like for a later call, which begins with the states of the one before; `fp32-zeros` and the like
             for another kind of inputs.
         meaning: What it means.
-        passed: Whether it is within the tolerance.
+        passed: Whether it is within the tolerance. An output that exists on one side only has not passed,
+            nor one that failed; a state that exists on one side only is not compared, and fails nothing.
+        status: On which side it exists.
         largest: The largest absolute difference; None if elements are infinite or NaN in one only.
         relative: The root mean square of the difference over that of the reference; None likewise.
         cosine: The cosine of the angle between both; None if one is zero or not finite.
         snr_db: The ratio of signal to noise in decibels; None if they are equal or not comparable.
-        psnr_db: For images, the ratio of the peak to the noise; None for others, and for equal images.
+        psnr_db: The ratio of the peak to the noise: that of 255 for images, of the reference's largest
+            magnitude for others; None if they are equal or not comparable.
         top_1: For classes, the share of rows whose best class is that of the reference.
         top_k: For classes, the share of the reference's best classes (5, or `--top-k`) that are among the
             best.
@@ -79,6 +85,7 @@ class ComparedOutput(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     meaning: Meaning
     passed: bool
+    status: Status = "paired"
     largest: float | None = None
     relative: float | None = None
     cosine: float | None = None
@@ -184,7 +191,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
         reference: What it was verified against.
         inputs: What the inputs were, as clauses.
         outputs: The outputs, of each run.
-        passed: Whether all outputs are within the tolerance.
+        passed: Whether all outputs exist on both sides, and are within the tolerance.
         runs: How the model ran; see `ComparedOutput.run`.
         recorded: The number of the model's values that were recorded.
         pairs: The values that have a counterpart in the reference.

@@ -69,7 +69,7 @@ def compare_values(
         bound = {name: tuple(shape) for name, shape in (shapes or {}).items()}
         given = choose_inputs(choose_function(before), {}, bound, seed).tensors
         ours, others = record(FunctionCall.of(before, None, given)), CoreMLReference(after).run(given)
-        outputs = match_outputs(ours, others)
+        outputs = match_outputs(ours.results, others.results, (ours.states, others.states))
         agreeing = tuple(_outputs(ours, others, outputs))
         paired = [pair for pair in pair_runs(ours, others, outputs) if ours.values[pair.ours].op]
     except CoremlscopeError as error:

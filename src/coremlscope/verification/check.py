@@ -34,6 +34,7 @@ from coremlscope.verification.outputs import (
     compare_values,
     match_outputs,
     meaning_of,
+    unmatched_outputs,
 )
 from coremlscope.verification.own_run import FunctionCall, record, run_from
 from coremlscope.verification.pairing import Pair, pair_runs
@@ -197,13 +198,13 @@ class Check:
         self.exact = self.run_in("fp32")
         self.progress(f"running the reference {reference.label}")
         self.theirs = self._reference_run(reference, drawn)
-        self.matched = match_outputs(self.exact, self.theirs)
+        self.matched = _match(self.exact, self.theirs)
         if not self.matched:
             raise InputError(
                 "no output of the reference has the size of an output of the model",
                 f"outputs of the reference: {', '.join(self.theirs.outputs)}",
             )
-        self._note_unmatched()
+        self._note_lost_states()
         self.outputs += self.compare(self.exact, "fp32")
         if self.is_half and is_rounded:
             self.progress("running the model with results rounded to fp16")
@@ -213,16 +214,20 @@ class Check:
         self.pairs = pair_runs(self.exact, self.theirs, self.matched)
         inner = compare_values(self.exact, self.pairs, "fp32") if self.passes else None
         self.outputs += [inner] if inner is not None else []
+        self.outputs += self.unmatched("fp32")
+
+    def unmatched(self, run: str) -> list[ComparedOutput]:
+        """Returns the outputs that exist on one side only. Saved values may be any of the model's."""
+        paired = {pair.theirs for pair in self.pairs}
+        theirs = [name for name, value in self.theirs.outputs.items() if value not in paired]
+        states = self.exact.states, self.theirs.states
+        return unmatched_outputs(self.exact.outputs, theirs, self.matched, run, states)
 
     def note(self, id_: str, text: str, hint: str = "", severity: Severity = "warning") -> None:
         """Adds a remark."""
         self.findings.append(Finding(id=id_, severity=severity, text=text, hint=hint))
 
-    def _note_unmatched(self) -> None:
-        missing = [name for name in self.exact.outputs if name not in self.matched]
-        if missing:
-            text = f"The reference has no counterpart of {', '.join(missing)}: not compared."
-            self.note("output-not-compared", text, "give outputs the same names")
+    def _note_lost_states(self) -> None:
         lost = self.theirs.states - set(self.matched.values())
         if lost and not self.exact.states:
             text = (
@@ -260,7 +265,7 @@ class Check:
         """Returns a run of the reference with the channels of its outputs where those of the model are, if
         that is nearer."""
         values = dict(theirs.values)
-        for ours, other in match_outputs(self.exact, theirs).items():
+        for ours, other in _match(self.exact, theirs).items():
             mine, found = self.exact.output(ours), theirs.output(other)
             axes = other_layout(found.shape, mine.shape)
             moved = found.transpose(axes) if axes else found
@@ -270,7 +275,7 @@ class Check:
         return msgspec.structs.replace(theirs, values=values)
 
     def _distance(self, theirs: Run) -> float:
-        matched = match_outputs(self.exact, theirs).items()
+        matched = _match(self.exact, theirs).items()
         errors = (relative_error(self.exact.output(ours), theirs.output(other)) for ours, other in matched)
         return max(errors, default=math.inf)
 
@@ -316,6 +321,7 @@ class Check:
             run=label,
             meaning=meaning_of(choose_function(self.call.model, self.name), name, self.exact),
             passed=False,
+            status="failed",
             why=f"nothing was compared: {why}",
         )
 
@@ -385,6 +391,10 @@ class Check:
                 repairs=repairs,
             )
         )
+
+
+def _match(ours: Run, theirs: Run) -> dict[str, str]:
+    return match_outputs(ours.results, theirs.results, (ours.states, theirs.states))
 
 
 def _precision(run: str) -> Precision:

@@ -96,6 +96,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             states=frozenset(states),
         )
 
+    @property
+    def results(self) -> dict[str, Array]:
+        """The elements of the outputs by name."""
+        return {name: self.values[value].array for name, value in self.outputs.items()}
+
     def output(self, name: str) -> Array:
         """Returns the elements of an output."""
         return self.values[self.outputs[name]].array

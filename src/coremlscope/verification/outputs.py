@@ -1,16 +1,19 @@
-"""Compares outputs by what they mean: classes by the best ones, images by PSNR, others by numbers."""
+"""The one comparison of outputs. Each that exists on either side is a row; numbers are compared by what they
+mean: classes by the best ones, images by PSNR, others by their differences."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 import msgspec
 import msgspec.structs
 import numpy as np
 
+from coremlscope.model.features.images import is_image
 from coremlscope.model.ir import Array, ImageFeature
-from coremlscope.results.verification import ComparedOutput, Meaning
+from coremlscope.results.verification import ComparedOutput, Meaning, Status
 from coremlscope.runtime.execution.binding import Chosen
 from coremlscope.verification.distance import (
     cosine,
@@ -80,39 +83,132 @@ def meaning_of(chosen: Chosen, name: str, run: Run) -> Meaning:
     return "classes" if value.type in _CHOOSING and value.array.ndim <= 2 else "array"
 
 
-def match_outputs(ours: Run, theirs: Run) -> dict[str, str]:
-    """Assigns outputs of a reference to those of a model: by name, else those nearly equal, else in order.
+def match_outputs(
+    ours: Mapping[str, Array],
+    theirs: Mapping[str, Array],
+    states: tuple[Collection[str], Collection[str]] = ((), ()),
+) -> dict[str, str]:
+    """Assigns outputs of a reference to those of a model: by name, else those nearly equal, else in order of
+    the same size.
 
     Args:
-        ours: The run of the model.
-        theirs: The run of the reference.
+        ours: The outputs of the model.
+        theirs: The outputs of the reference.
+        states: The names of those of either that are states, which stand for states only.
     """
     matched: dict[str, str] = {}
-    by_name = {plain_name(name.replace(".", "_")): name for name in theirs.outputs}
-    for name in ours.outputs:
-        found = name if name in theirs.outputs else by_name.get(plain_name(name.replace(".", "_")))
-        if found is not None and _size(ours, name) == _size(theirs, found):
+    by_name = {plain_name(name.replace(".", "_")): name for name in theirs}
+
+    def is_near(name: str, other: str) -> bool:
+        is_number = ours[name].dtype.kind in "biuf" and theirs[other].dtype.kind in "biuf"
+        return is_number and relative_error(ours[name], theirs[other]) <= _NEAR
+
+    def has_one_size(name: str, other: str) -> bool:
+        is_alike = (name in states[0]) == (other in states[1])
+        return is_alike and ours[name].size == theirs[other].size
+
+    for name in ours:
+        found = name if name in theirs else by_name.get(plain_name(name.replace(".", "_")))
+        if found is not None and ours[name].size == theirs[found].size:
             matched[name] = found
-    for is_near in (_are_near, _have_one_size):
-        for name in ours.outputs:
-            left = [other for other in theirs.outputs if other not in matched.values()]
-            found = next((other for other in left if is_near(ours, name, theirs, other)), None)
+    for suits in (is_near, has_one_size):
+        for name in ours:
+            left = [other for other in theirs if other not in matched.values()]
+            found = next((other for other in left if suits(name, other)), None)
             if name not in matched and found is not None:
                 matched[name] = found
     return matched
 
 
-def _have_one_size(ours: Run, name: str, theirs: Run, other: str) -> bool:
-    is_state = name in ours.states, other in theirs.states
-    return is_state[0] == is_state[1] and _size(ours, name) == _size(theirs, other)
+def unmatched_outputs(
+    ours: Iterable[str],
+    theirs: Iterable[str],
+    matched: Mapping[str, str],
+    run: str,
+    states: tuple[Collection[str], Collection[str]] = ((), ()),
+) -> list[ComparedOutput]:
+    """Returns a row for each output that exists on one side only.
+
+    Args:
+        ours: The names of the outputs of the model.
+        theirs: Those of the reference.
+        matched: The names of the reference's outputs by those of the model's that stand for the same.
+        run: How the model ran.
+        states: The names of those of either that are states: they are not compared, and fail nothing.
+    """
+    sides: tuple[tuple[Status, list[str], Collection[str]], ...] = (
+        ("only in the model", [name for name in ours if name not in matched], states[0]),
+        ("only in the reference", [name for name in theirs if name not in matched.values()], states[1]),
+    )
+    return [
+        ComparedOutput(
+            name=name,
+            reference=name if status == "only in the reference" else "",
+            run=run,
+            meaning="array",
+            passed=name in kept,
+            status=status,
+            why=f"{'a state that is' if name in kept else 'it is'} {status}",
+        )
+        for status, names, kept in sides
+        for name in names
+    ]
 
 
-def _are_near(ours: Run, name: str, theirs: Run, other: str) -> bool:
-    return relative_error(ours.output(name), theirs.output(other)) <= _NEAR
+def compare_predictions(
+    ours: Mapping[str, Any],
+    theirs: Mapping[str, Any],
+    run: str,
+    tolerance: Tolerance,
+    *,
+    is_half: bool = False,
+) -> list[ComparedOutput]:
+    """Compares the outputs of two predictions, as `predict` of a model or of Core ML returns them.
+
+    Every output that exists on either side is a row: one that is paired is within the tolerance or not; one
+    that exists on one side only, or has another size, has not passed. None of the rows is left out, so that
+    `all(row.passed for row in rows)` is a verdict.
+
+    Args:
+        ours: The outputs of the model by name: arrays, Pillow images (of which RGB and RGBA are compared
+            without the opacity), numbers, texts, and dictionaries of classes and their scores.
+        theirs: Those of the reference.
+        run: How the model ran, such as a setting of Core ML: the rows hold it.
+        tolerance: How far the outputs may be off.
+        is_half: Whether values or weights are rounded to fp16, for the default tolerance.
+
+    Returns:
+        The rows: those that are paired first.
+    """
+    own, its = _arrays(ours, theirs), _arrays(theirs, theirs)
+    matched = match_outputs(own, its)
+    same_name = [name for name in own if name not in matched and name in its]
+    matched.update({name: name for name in same_name if name not in matched.values()})
+    rows = []
+    for name, other in matched.items():
+        meaning: Meaning = "image" if is_image(ours[name]) or is_image(theirs[other]) else "array"
+        if isinstance(theirs[other], Mapping):
+            meaning = "classes"
+        rows.append(compare_output(name, other, run, (own[name], its[other]), meaning, tolerance, is_half))
+    return [*rows, *unmatched_outputs(own, its, matched, run)]
 
 
-def _size(run: Run, output: str) -> int:
-    return int(run.output(output).size)
+def _arrays(given: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Array]:
+    """Returns outputs as arrays: images as planes of 0 … 255 without their opacity, the scores of classes in
+    the order of the reference."""
+    found: dict[str, Array] = {}
+    for name, value in given.items():
+        if is_image(value):
+            pixels = np.asarray(value.convert("RGB") if value.mode in ("P", "RGBA") else value, np.float32)
+            found[name] = np.ascontiguousarray(np.moveaxis(pixels, -1, 0)) if pixels.ndim == 3 else pixels
+        elif isinstance(value, Mapping):
+            other = right.get(name)
+            keys = {**dict.fromkeys(other if isinstance(other, Mapping) else ()), **dict.fromkeys(value)}
+            found[name] = np.array([float(value.get(key, np.nan)) for key in keys])
+        else:
+            array = np.asarray(value)
+            found[name] = array if array.dtype.kind in "biufUS" else np.asarray(value, object)
+    return found
 
 
 def compare_output(
@@ -135,19 +231,25 @@ def compare_output(
         tolerance: How far it may be off.
         is_half: Whether values or weights are rounded to fp16.
     """
+    without_numbers = _unless_numbers(*arrays)
+    if without_numbers is not None:
+        meaning, why = without_numbers
+        return ComparedOutput(
+            name=name, reference=reference, run=run, meaning=meaning, passed=not why, why=why
+        )
     ours, theirs = arrays[0], arrays[1].reshape(arrays[0].shape)
     largest, size = largest_difference(ours, theirs)
     error = relative_error(ours, theirs)
     odd = int((~np.isfinite(ours) & np.isfinite(theirs)).sum()) if ours.dtype.kind == "f" else 0
     allowed = tolerance.atol + tolerance.relative(is_half) * size
-    psnr = _psnr_db(ours, theirs) if meaning == "image" else None
+    psnr = _psnr_db(ours, theirs, None if meaning == "image" else size)
     first, best = (
         _tops(ours, theirs, tolerance.top_k or _TOP, allowed) if meaning == "classes" else (None, None)
     )
     why = "" if largest <= allowed else f"differs by up to {largest:.3g}, and {allowed:.3g} is allowed"
     if not math.isfinite(largest):
         why = "elements are infinite or NaN in one only"
-    if psnr is not None and tolerance.min_psnr is not None:
+    if meaning == "image" and tolerance.min_psnr is not None:
         is_less = psnr < tolerance.min_psnr
         why = f"PSNR {psnr:.1f} dB is below {tolerance.min_psnr:g} dB" if is_less else ""
     if best is not None and tolerance.top_k is not None:
@@ -175,9 +277,32 @@ def compare_output(
     )
 
 
-def _psnr_db(ours: Array, theirs: Array) -> float:
-    noise = float(np.mean(np.square(np.subtract(*(np.clip(one, 0.0, _PEAK) for one in (ours, theirs))))))
-    return 10 * math.log10(_PEAK**2 / noise) if noise else math.inf
+def _unless_numbers(ours: Array, theirs: Array) -> tuple[Meaning, str] | None:
+    """Returns what two arrays mean that are no numbers of one size, and in what they differ."""
+    if ours.size != theirs.size:
+        return "array", f"has {ours.size} elements, and {theirs.size} in the reference"
+    if ours.dtype.kind in "biuf" and theirs.dtype.kind in "biuf":
+        return None
+    is_same = bool(np.all(ours == theirs))
+    return "labels", "" if is_same else f"is {_first(ours)}, and {_first(theirs)} in the reference"
+
+
+def _first(texts: Array) -> str:
+    return repr(texts.reshape(-1)[0] if texts.size else "")
+
+
+@np.errstate(invalid="ignore", over="ignore")
+def _psnr_db(ours: Array, theirs: Array, peak: float | None) -> float:
+    """Returns the ratio of a peak to the noise; without one, that of pixels, which are clipped to 0 … 255."""
+    own, its = (one.astype(np.float64) for one in (ours, theirs))
+    if not own.size:
+        return math.inf
+    if peak is None:
+        peak, own, its = _PEAK, np.clip(own, 0.0, _PEAK), np.clip(its, 0.0, _PEAK)
+    noise = float(np.mean(np.square(own - its)))
+    if not (math.isfinite(noise) and peak):
+        return math.inf if noise == 0 else -math.inf
+    return 10 * math.log10(peak**2 / noise) if noise else math.inf
 
 
 def _tops(ours: Array, theirs: Array, top: int, allowed: float) -> tuple[float, float | None]:

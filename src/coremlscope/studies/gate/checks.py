@@ -31,15 +31,14 @@ from coremlscope.results.estimate import Estimate
 from coremlscope.results.gate import CheckedModel, CheckKind, CheckResult, Quantity, Verdict
 from coremlscope.results.measurement import Precision
 from coremlscope.results.plan import PlanView
-from coremlscope.results.variants import OutputDifference
+from coremlscope.results.verification import ComparedOutput
 from coremlscope.runtime.execution.pipeline import open_predictor
 from coremlscope.runtime.execution.random_weights import missing_weights
 from coremlscope.runtime.execution.sequence_lengths import choose_lengths
 from coremlscope.runtime.execution.wiring import bodies_of
 from coremlscope.studies.gate.baseline import Baseline, read_baseline
 from coremlscope.studies.gate.limits import GateLimits
-from coremlscope.studies.variants.differences import Differences
-from coremlscope.studies.variants.scores import find_signals
+from coremlscope.verification.outputs import Tolerance, compare_predictions
 
 #: Synthetic inputs on which outputs are compared.
 _SAMPLES = 4
@@ -394,7 +393,7 @@ def _precision(model: Model, limits: GateLimits) -> CheckResult:
     subject = f"outputs against {limits.reference}" if limits.reference else "outputs rounded to fp16"
     given = {"path": file_of(model), "reference": limits.reference, "shapes": limits.shapes}
     try:
-        outputs: Sequence[OutputDifference] = call_isolated(compare_outputs, given)
+        outputs: Sequence[ComparedOutput] = call_isolated(compare_outputs, given)
     except CoremlscopeError as error:
         unknown = _unknown("min-psnr", subject, "decibels", limits.psnr_db, error.message)
         return replace(unknown, hint=error.hint or unknown.hint)
@@ -418,16 +417,17 @@ def _precision(model: Model, limits: GateLimits) -> CheckResult:
     return _at_least("min-psnr", subject, "decibels", limits.psnr_db, found)
 
 
-def _why_no_ratio(outputs: Sequence[OutputDifference], ratios: Sequence[float]) -> str:
+def _why_no_ratio(outputs: Sequence[ComparedOutput], ratios: Sequence[float]) -> str:
     """Returns why a ratio says nothing about some output; empty if it does."""
     lost = sum(output.not_finite for output in outputs)
     if lost:
         return f"{lost} elements are not finite"
-    if not outputs:
-        return "no output has the same name"
+    alone = next((one for one in outputs if one.status != "paired"), None)
+    if alone is not None:
+        return f"{shown(alone.name)!r} is {alone.status}"
     # A label may differ where probabilities are nearly equal; their ratio tells how far.
-    others = [one for one in outputs if one.psnr_db is None and (one.top1 is None or not ratios)]
-    differs = next((one.name for one in others if not one.is_equal), None)
+    without = [one for one in outputs if one.relative is None and not (one.meaning == "labels" and ratios)]
+    differs = next((one.name for one in without if not one.passed), None)
     return "" if differs is None else f"{shown(differs)!r} differs, and is not numbers of the same shape"
 
 
@@ -439,7 +439,7 @@ def _rounds(function: Function) -> bool:
 
 def compare_outputs(
     path: Path, reference: str, shapes: Mapping[str, tuple[int, ...]]
-) -> tuple[OutputDifference, ...]:
+) -> tuple[ComparedOutput, ...]:
     """Compares outputs on synthetic inputs. It is called in a process of its own, which may crash.
 
     Args:
@@ -450,12 +450,13 @@ def compare_outputs(
     model = container.read(path)
     other = container.read(Path(reference)) if reference else model
     precision: Precision = "fp32" if reference else "fp16"
-    differences = Differences(find_signals(model))
+    rows: list[ComparedOutput] = []
     with open_predictor(other) as exact, open_predictor(model, precision=precision) as checked:
         for seed in range(_SAMPLES):
             values = dummy_values(model.description.main, *bodies_of(model), seed=seed, shapes=shapes)
-            differences.add(exact.predict(values), checked.predict(values))
-    return differences.result()
+            pair = checked.predict(values), exact.predict(values)
+            rows += compare_predictions(*pair, f"sample {seed + 1}", Tolerance())
+    return tuple(rows)
 
 
 def _against(baseline: Baseline, facts: _Facts, limits: GateLimits) -> Iterator[CheckResult]:
