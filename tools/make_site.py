@@ -20,6 +20,7 @@ from coremlscope.base.site import SITE
 from coremlscope.devices import all_chips
 from coremlscope.ops import OPS
 from coremlscope.planning.advice import CORE_ML_VALUE_RULES, RULES, VALUE_RULES, AdviceRule
+from coremlscope.planning.hazards import HAZARDS
 from coremlscope.planning.placement.catalog import CatalogEntry, describe_op, list_rules
 from coremlscope.studies.doctor.failures import FAILURES
 
@@ -32,10 +33,10 @@ _EFFECTS = {
     "fails": "keeps the whole function off the unit",
     "corrupts": "returns wrong values",
     "crashes": "ends the app",
+    "hangs": "never ends to load",
     "advises": "runs, but",
     "runs": "runs there",
     "confirms": "was seen to run there",
-    "note": "note",
 }
 
 
@@ -192,6 +193,11 @@ def other_findings() -> dict[str, list[Other]]:
         tree, module = ast.parse(source), file.relative_to(ROOT / "src").as_posix()
         for key, severity, text, hint in _made(tree):
             found.setdefault(key, []).append(Other(severity, text, hint, module))
+    for row in HAZARDS:
+        if not row.units:
+            text = row.text.replace("{detail}", "…") or inspect.getdoc(row.check) or ""
+            module = "coremlscope/planning/hazards"
+            found.setdefault(row.id, []).append(Other("warning", text, row.fix, module))
     return found
 
 

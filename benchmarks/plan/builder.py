@@ -21,7 +21,7 @@ from coremlscope.model.ir import (
 )
 from coremlscope.ops import OPS
 from coremlscope.ops.view import BoundValue, OpView
-from coremlscope.planning.placement.rules.rule import fp16, weight
+from coremlscope.planning.patterns.rule import fp16, weight
 
 __all__ = ["Builder", "shape_of"]
 

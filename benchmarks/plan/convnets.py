@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.plan.builder import Builder, shape_of
 from coremlscope.model.ir import DType, Model, TensorType, Value, constant
-from coremlscope.planning.placement.rules.rule import weight
+from coremlscope.planning.patterns.rule import weight
 
 __all__ = ["mobilenet", "resnet50"]
 

@@ -24,8 +24,8 @@ from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, ComputeUni
 from coremlscope.model.ir import DType, Model, Value, constant
 from coremlscope.planning.cost.planned.rates import RateTable, rate_table
 from coremlscope.planning.forecast.planner import place_functions
+from coremlscope.planning.patterns.rule import fp16, weight
 from coremlscope.planning.placement.place import Choice, PlacedOp
-from coremlscope.planning.placement.rules.rule import fp16, weight
 
 __all__ = ["choices_on_one_unit", "compare_encoders", "encoder"]
 

@@ -27,7 +27,7 @@ from coremlscope.model.ir import (
     constant,
 )
 from coremlscope.planning.forecast.planner import place_functions
-from coremlscope.planning.placement.rules.rule import fp16, weight
+from coremlscope.planning.patterns.rule import fp16, weight
 
 __all__ = ["compare_programs"]
 

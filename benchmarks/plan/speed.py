@@ -21,9 +21,9 @@ from coremlscope.model.ir import (
     constant,
 )
 from coremlscope.planning.forecast.planner import place_functions, plan_functions
+from coremlscope.planning.patterns.verdict import Reason, Verdict
 from coremlscope.planning.placement.hypotheses import Planning, weigh_reasons
 from coremlscope.planning.placement.place import place
-from coremlscope.planning.placement.verdict import Reason, Verdict
 
 __all__ = ["large_model", "report"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from benchmarks.plan.builder import Builder, shape_of
 from coremlscope.model.ir import DType, Model, Value, constant
-from coremlscope.planning.placement.rules.rule import int32, weight
+from coremlscope.planning.patterns.rule import int32, weight
 
 __all__ = ["BASE", "LARGE", "Shape", "transformer"]
 

@@ -15,7 +15,7 @@ from benchmarks.plan.builder import Builder, shape_of
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, ComputeUnits, find_device
 from coremlscope.model.ir import DType, Model, Value, constant
 from coremlscope.planning.forecast.planner import place_functions
-from coremlscope.planning.placement.rules.rule import fp16, weight
+from coremlscope.planning.patterns.rule import fp16, weight
 
 __all__ = ["compare_vocoder", "vocoder"]
 

@@ -36,9 +36,9 @@ from coremlscope.planning.cost.planned.prices import price
 from coremlscope.planning.cost.planned.publications import publications
 from coremlscope.planning.cost.planned.rates import RateTable, rate_table
 from coremlscope.planning.forecast.planner import place_functions
+from coremlscope.planning.patterns.rule import Example, example_view, fp16, weight
 from coremlscope.planning.placement.backend import Backend
 from coremlscope.planning.placement.place import Choice, PlacedOp
-from coremlscope.planning.placement.rules.rule import Example, example_view, fp16, weight
 
 __all__ = [
     "choices_on_one_unit",

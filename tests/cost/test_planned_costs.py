@@ -8,7 +8,7 @@ from coremlscope.devices import find_device
 from coremlscope.model.ir import DType
 from coremlscope.planning.cost.planned.prices import PlannedCosts, price
 from coremlscope.planning.cost.planned.rates import rate_table
-from coremlscope.planning.placement.rules.rule import (
+from coremlscope.planning.patterns.rule import (
     Example,
     boolean,
     example_view,

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coremlscope.describe.model import describe_model
-from coremlscope.describe.pictures import find_dark_pictures
+from coremlscope.describe.pictures import describe_dark_pictures
 from coremlscope.model import ir
+from coremlscope.planning.hazards.summary import describe_model
 from coremlscope.studies.doctor.model import find_problems
 from tests.support.graphs import op, tensor, value
 from tests.support.ir_models import array_feature, model
@@ -66,18 +66,17 @@ def _plus(summand: float) -> tuple[str, dict[str, Any]]:
     ids=str,
 )
 def test_ranges_of_the_last_operations(steps: list[tuple[str, dict[str, Any]]], is_dark: bool) -> None:
-    assert [one.id for one in find_dark_pictures(_model(*steps))] == ["dark-picture"] * is_dark
+    assert len([*describe_dark_pictures(_model(*steps))]) == is_dark
 
 
 def test_only_images_of_eight_bits_are_dark() -> None:
-    assert not list(find_dark_pictures(_model(_SIGMOID, is_image=False)))
-    assert not list(find_dark_pictures(_model(_SIGMOID, color="GRAYSCALE_FLOAT16")))
+    assert not list(describe_dark_pictures(_model(_SIGMOID, is_image=False)))
+    assert not list(describe_dark_pictures(_model(_SIGMOID, color="GRAYSCALE_FLOAT16")))
 
 
 def test_the_finding_names_the_operation_and_the_scale() -> None:
-    (found,) = find_dark_pictures(_model(("tanh", {}), ("cast", {"dtype": "fp32"})))
-    assert found.ops == ("v0",)
-    assert "multiply by 127.5 and add 127.5" in found.hint
+    (found,) = describe_dark_pictures(_model(("tanh", {}), ("cast", {"dtype": "fp32"})))
+    assert "multiply by 127.5 and add 127.5" in found
 
 
 def test_all_views_show_the_finding() -> None:

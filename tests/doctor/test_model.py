@@ -8,12 +8,12 @@ from coremltools.models import datatypes
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
 from coremlscope.base.errors import UsageError
-from coremlscope.describe.model import describe_model
 from coremlscope.devices.release import ios, macos
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.platforms import first_release
 from coremlscope.model import ir
+from coremlscope.planning.hazards.summary import describe_model
 from coremlscope.reports.model import model_document
 from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.studies.doctor.model import examine_model, find_problems, parse_systems

@@ -12,8 +12,8 @@ from coremlscope.base.errors import UnsupportedModelError, UsageError
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE
 from coremlscope.model import ir
 from coremlscope.planning.forecast import explain as forecast_explain
+from coremlscope.planning.patterns.rule import weight
 from coremlscope.planning.placement.catalog import find_rule, list_rules
-from coremlscope.planning.placement.rules.rule import weight
 from coremlscope.reports.plan_json import plan_to_json
 from coremlscope.results.explanation import Explanation, Explanations
 from tests.forecast.test_planner import opaque, program

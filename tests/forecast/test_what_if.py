@@ -7,8 +7,8 @@ import pytest
 
 from coremlscope.base.figures import Figure
 from coremlscope.planning.forecast.what_if import describe_what_ifs, estimate_saving
+from coremlscope.planning.patterns.verdict import Reason
 from coremlscope.planning.placement.hypotheses import Replanned
-from coremlscope.planning.placement.verdict import Reason
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.plan import WhatIf, describe_saving
 

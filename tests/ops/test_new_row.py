@@ -21,10 +21,10 @@ from coremlscope.planning.cost.latency import geometry
 from coremlscope.planning.cost.latency.kernels import fuse
 from coremlscope.planning.cost.planned.prices import price
 from coremlscope.planning.cost.planned.rates import rate_table
+from coremlscope.planning.patterns.rule import ProgramFacts, selects
 from coremlscope.planning.placement.coreml_view import view_function
 from coremlscope.planning.placement.eligibility import judge
 from coremlscope.planning.placement.rules import RULES
-from coremlscope.planning.placement.rules.rule import ProgramFacts, selects
 from tests.support import graphs, programs
 
 _NAME = "squared_tanh"

@@ -10,10 +10,10 @@ import pytest
 from coremlscope.devices import find_device
 from coremlscope.model.ir import Constant, Immediate, constant
 from coremlscope.ops.view import OpView
+from coremlscope.planning.patterns.rule import Example, RuleContext, example_view, fp16, fp32, weight
 from coremlscope.planning.placement.alike import Kinds
 from coremlscope.planning.placement.eligibility import _UNKNOWN
 from coremlscope.planning.placement.rules import RULES, core_ai
-from coremlscope.planning.placement.rules.rule import Example, RuleContext, example_view, fp16, fp32, weight
 
 
 class _NotAsked(Mapping[str, OpView]):

@@ -6,10 +6,10 @@ import pytest
 
 from coremlscope.base.errors import UsageError
 from coremlscope.devices import find_device
+from coremlscope.planning.patterns.rule import Scope
 from coremlscope.planning.placement.catalog import describe_op, describe_scope, find_rule, list_rules
 from coremlscope.planning.placement.rules import GRAPH_RULES, RULES
 from coremlscope.planning.placement.rules.core_ai import OWN_GRAPH_RULES, OWN_RULES
-from coremlscope.planning.placement.rules.rule import Scope
 
 
 @pytest.mark.parametrize(

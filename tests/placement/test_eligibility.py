@@ -8,10 +8,7 @@ from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.ops.traits import Trait
-from coremlscope.planning.placement import eligibility
-from coremlscope.planning.placement.coreml_view import CoreMLGraph, view_function
-from coremlscope.planning.placement.eligibility import apply, judge, judge_op
-from coremlscope.planning.placement.rules.rule import (
+from coremlscope.planning.patterns.rule import (
     EVERY_OP,
     Example,
     GraphRule,
@@ -22,6 +19,9 @@ from coremlscope.planning.placement.rules.rule import (
     example_view,
     fp16,
 )
+from coremlscope.planning.placement import eligibility
+from coremlscope.planning.placement.coreml_view import CoreMLGraph, view_function
+from coremlscope.planning.placement.eligibility import apply, judge, judge_op
 from tests.support import graphs
 
 DEVICE = find_device("m1", "15")

@@ -9,9 +9,7 @@ from coremlscope.devices import find_device
 from coremlscope.model import ir
 from coremlscope.model.ir import DType, FeatureType
 from coremlscope.ops.view import OpView
-from coremlscope.planning.placement.coreml_view import CoreMLGraph, Node
-from coremlscope.planning.placement.eligibility import judge
-from coremlscope.planning.placement.rules.rule import (
+from coremlscope.planning.patterns.rule import (
     Example,
     ProgramFacts,
     Result,
@@ -21,6 +19,8 @@ from coremlscope.planning.placement.rules.rule import (
     int32,
     weight,
 )
+from coremlscope.planning.placement.coreml_view import CoreMLGraph, Node
+from coremlscope.planning.placement.eligibility import judge
 
 ARRAY = ir.ArrayFeature(dtype=DType.FP32, shape=(1, 3, 8, 8))
 

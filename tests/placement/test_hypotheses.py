@@ -6,13 +6,13 @@ from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, UNITS, find_device, mac
 from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
+from coremlscope.planning.patterns.rule import ProgramFacts
+from coremlscope.planning.patterns.verdict import Reason, Verdict
 from coremlscope.planning.placement.backend import BACKENDS, PlannedCost
 from coremlscope.planning.placement.coreml_view import view_function
 from coremlscope.planning.placement.hypotheses import Planning, Replanned, weigh_reasons
 from coremlscope.planning.placement.place import place
-from coremlscope.planning.placement.rules.rule import ProgramFacts
 from coremlscope.planning.placement.search import TransitionCosts
-from coremlscope.planning.placement.verdict import Reason, Verdict
 from tests.support import graphs
 
 _TYPE = graphs.tensor(1, 8, dtype=ir.DType.FP16)

@@ -5,11 +5,11 @@ from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.planning.forecast.columns import tabulate
+from coremlscope.planning.patterns.verdict import Verdict
 from coremlscope.planning.placement.backend import BACKENDS, PlannedCost
 from coremlscope.planning.placement.coreml_view import view_function
 from coremlscope.planning.placement.place import PlacedFunction, place
 from coremlscope.planning.placement.search import TransitionCosts
-from coremlscope.planning.placement.verdict import Verdict
 from coremlscope.results.operations import OpRow, OpTable
 from coremlscope.results.plan import COST_RULE, PlanView, Reason, segments, unit_costs_ms, unit_counts
 from tests.support import graphs

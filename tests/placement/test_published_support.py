@@ -11,9 +11,9 @@ import pytest
 
 from coremlscope.devices import GPU, NEURAL_ENGINE, ComputeUnit, find_device
 from coremlscope.model.ir import DType, TensorType
+from coremlscope.planning.patterns.rule import Example, ProgramFacts, example_view, fp16, fp32
 from coremlscope.planning.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.planning.placement.eligibility import Verdicts, judge
-from coremlscope.planning.placement.rules.rule import Example, ProgramFacts, example_view, fp16, fp32
 from tests.support.published_ops import MODELS
 
 _SWEEPS = {

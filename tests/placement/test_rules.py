@@ -11,13 +11,8 @@ from coremlscope.base.findings import CONFIDENCES
 from coremlscope.devices import UNITS, all_chips, find_device
 from coremlscope.model.ir import Array, Constant, DType, TensorType
 from coremlscope.ops.view import OpView
-from coremlscope.planning.placement.coreml_view import CoreMLGraph, Node
-from coremlscope.planning.placement.eligibility import apply, judge
-from coremlscope.planning.placement.forms import always
-from coremlscope.planning.placement.rules import GRAPH_RULES as CORE_ML_GRAPH_RULES
-from coremlscope.planning.placement.rules import RULES as CORE_ML_RULES
-from coremlscope.planning.placement.rules import core_ai, join_rules
-from coremlscope.planning.placement.rules.rule import (
+from coremlscope.planning.patterns.forms import always
+from coremlscope.planning.patterns.rule import (
     Example,
     GraphExample,
     GraphRule,
@@ -32,7 +27,12 @@ from coremlscope.planning.placement.rules.rule import (
     int32,
     weight,
 )
-from coremlscope.planning.placement.verdict import Reason, Verdict
+from coremlscope.planning.patterns.verdict import Reason, Verdict
+from coremlscope.planning.placement.coreml_view import CoreMLGraph, Node
+from coremlscope.planning.placement.eligibility import apply, judge
+from coremlscope.planning.placement.rules import GRAPH_RULES as CORE_ML_GRAPH_RULES
+from coremlscope.planning.placement.rules import RULES as CORE_ML_RULES
+from coremlscope.planning.placement.rules import core_ai, join_rules
 
 RULES = (*CORE_ML_RULES, *core_ai.OWN_RULES)
 GRAPH_RULES = (*CORE_ML_GRAPH_RULES, *core_ai.OWN_GRAPH_RULES)

@@ -9,7 +9,7 @@ import numpy as np
 
 from coremlscope.formats.sample import sample_model
 from coremlscope.model import ir
-from coremlscope.planning.placement.rules.rule import weight
+from coremlscope.planning.patterns.rule import weight
 
 __all__ = [
     "MODELS",

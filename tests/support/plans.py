@@ -9,11 +9,11 @@ from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.planning.forecast.columns import tabulate
+from coremlscope.planning.patterns.verdict import Reason, Verdict
 from coremlscope.planning.placement.backend import BACKENDS, Backend, PlannedCost
 from coremlscope.planning.placement.coreml_view import Node, view_function
 from coremlscope.planning.placement.place import PlacedFunction, place
 from coremlscope.planning.placement.search import TransitionCosts
-from coremlscope.planning.placement.verdict import Reason, Verdict
 from coremlscope.results.model import FunctionSummary, ModelSummary
 from coremlscope.results.operations import OpRow, OpTable
 from coremlscope.results.profile import Profile

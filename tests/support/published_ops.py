@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from coremlscope.model.ir import DType
-from coremlscope.planning.placement.rules.rule import (
+from coremlscope.planning.patterns.rule import (
     Example,
     Result,
     boolean,

@@ -49,10 +49,11 @@ def plan(
     """
     from coremlscope.api.assemble import assemble
     from coremlscope.api.own_measurements.using import use_own
-    from coremlscope.describe.model import describe_model, list_operations
+    from coremlscope.describe.model import list_operations
     from coremlscope.planning.forecast.assumptions import shape_findings
     from coremlscope.planning.forecast.largest import find_at_largest
     from coremlscope.planning.forecast.planner import forecast
+    from coremlscope.planning.hazards.summary import describe_model
     from coremlscope.runtime.execution.binding import sharing_bindings
     from coremlscope.runtime.execution.sequence_lengths import choose_lengths, length_findings
 
@@ -110,11 +111,11 @@ def estimate(
     """
     from coremlscope.api.assemble import assemble
     from coremlscope.api.own_measurements.using import choose_own
-    from coremlscope.describe.model import describe_model
     from coremlscope.planning.forecast.assumptions import shape_findings
     from coremlscope.planning.forecast.generation import estimate_generation
     from coremlscope.planning.forecast.largest import find_at_largest
     from coremlscope.planning.forecast.planner import forecast
+    from coremlscope.planning.hazards.summary import describe_model
     from coremlscope.runtime.execution.binding import sharing_bindings
     from coremlscope.runtime.execution.sequence_lengths import choose_lengths, length_findings
 
@@ -166,10 +167,11 @@ def plan_by_core_ml(
     """
     from coremlscope.api.assemble import assemble
     from coremlscope.api.core_ml_plans import plans_beside_ours
-    from coremlscope.describe.model import describe_model, list_operations
+    from coremlscope.describe.model import list_operations
     from coremlscope.measure.coreml.files import require_coremltools
     from coremlscope.measure.coreml.plan import ask_core_ml, plan_findings
     from coremlscope.planning.forecast.planner import Forecast
+    from coremlscope.planning.hazards.summary import describe_model
 
     require_coremltools()
     model, (setting,) = read(path), choose_settings(compute_units)

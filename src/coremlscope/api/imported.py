@@ -17,7 +17,7 @@ from coremlscope.api.assemble import assemble, with_plans
 from coremlscope.base.errors import CoremlscopeError, UsageError
 from coremlscope.base.escaping import path_text
 from coremlscope.base.findings import Finding
-from coremlscope.describe.model import describe_model, list_operations
+from coremlscope.describe.model import list_operations
 from coremlscope.interop import (
     analytics,
     call_stacks,
@@ -35,6 +35,7 @@ from coremlscope.interop.listing import Imported, ListingOrigin
 from coremlscope.interop.origin import find_origin, named_origin
 from coremlscope.interop.source import SourceFile
 from coremlscope.model.ir import Model, Pipeline, Program
+from coremlscope.planning.hazards.summary import describe_model
 from coremlscope.results.model import FunctionSummary, ModelSummary
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan

@@ -62,7 +62,7 @@ def inspect(
         InputError: A shape is not allowed.
         UsageError: The model has no such function.
     """
-    from coremlscope.describe.model import describe_model
+    from coremlscope.planning.hazards.summary import describe_model
 
     return describe_model(read(source), shapes, function=function, list_ops=list_ops)
 

@@ -228,8 +228,8 @@ def _without_measurements(
 ) -> Profile:
     """Returns the profile of a model that was not measured; `subject` is None if it was not described."""
     from coremlscope.api.assemble import assemble
-    from coremlscope.describe.model import describe_model
     from coremlscope.measure.settings import not_measured
+    from coremlscope.planning.hazards.summary import describe_model
 
     summary = describe_model(model, list_ops=True) if subject is None else subject.summary
     ops = None if subject is None else subject.ops

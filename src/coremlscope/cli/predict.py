@@ -155,8 +155,8 @@ def predict_files(
         The outputs by name, and remarks on the model, also on what rounding to fp16 does to it.
     """
     from coremlscope import api
-    from coremlscope.describe.model import find_on_model
     from coremlscope.measure.embedded.overflow import note_ranges
+    from coremlscope.planning.hazards.find import find_on_model
     from coremlscope.runtime.execution.pipeline import open_predictor
     from coremlscope.runtime.execution.wiring import bodies_of
 

@@ -9,7 +9,7 @@ from coremlscope.cli.lookup import add_device, chosen_device
 
 _SCHEMA = "coremlscope.rules/1"
 _UNITS = ("neural_engine", "gpu", "cpu")
-_EFFECTS = ("rejects", "fails", "corrupts", "crashes", "advises", "runs")
+_EFFECTS = ("rejects", "fails", "corrupts", "crashes", "hangs", "advises", "runs")
 _EPILOG = """\
 Rules come from published measurements of Core ML, Apple's documentation, analyses of its
 compiler and reports of developers; each has a source and a confidence. A rule that rejects an

@@ -10,16 +10,13 @@ from msgspec.structs import replace
 
 from coremlscope.base.errors import CoremlscopeError, UsageError
 from coremlscope.base.escaping import path_text
-from coremlscope.base.findings import Finding
 from coremlscope.describe.arguments import ArgumentLister, Scope
 from coremlscope.describe.compilation import describe_compilation
 from coremlscope.describe.dataflow import Flow, trace_dataflow
 from coremlscope.describe.labels import find_labels
 from coremlscope.describe.layers import describe_assumptions
 from coremlscope.describe.left_out import find_left_out, is_unknown
-from coremlscope.describe.pictures import find_dark_pictures
 from coremlscope.describe.preprocessing import find_preprocessing
-from coremlscope.describe.refusals import find_refusals
 from coremlscope.describe.stages import (
     describe_external,
     list_blobs,
@@ -121,16 +118,10 @@ def describe_model(
         short_weights=find_short_files(list_blobs(model)),
         facts=(*describe_external(model), *describe_compilation(model), *describe_assumptions(model)),
         absent=why_absent(model),
-        findings=find_on_model(model),
         ops=list_operations(model, shapes, functions=[first], reads_weights=reads_weights)
         if list_ops
         else OpTable(),
     )
-
-
-def find_on_model(model: Model) -> tuple[Finding, ...]:
-    """Returns why Core ML refuses a model, and image outputs that are black on a device."""
-    return (*find_refusals(model), *find_dark_pictures(model))
 
 
 def list_operations(

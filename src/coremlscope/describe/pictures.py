@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 
-from coremlscope.base.findings import Finding
 from coremlscope.describe.stages import programs_of
 from coremlscope.model.ir import Argument, Constant, Function, Graph, ImageFeature, Model, Op, Pipeline
 
@@ -51,13 +50,9 @@ _FIXED: Mapping[str, _Range] = {
 }
 
 
-def find_dark_pictures(model: Model) -> Iterator[Finding]:
-    """Yields a finding for each image output that the program ends with values of at most 1."""
-    if isinstance(model.content, Pipeline):
-        for stage in model.content.models:
-            yield from find_dark_pictures(stage)
-        return
-    for program in programs_of(model):
+def describe_dark_pictures(model: Model) -> Iterator[str]:
+    """Yields a clause for each image output of a program, no pipeline, that ends with values of at most 1."""
+    for program in () if isinstance(model.content, Pipeline) else programs_of(model):
         for name, interface in model.description.functions.items():
             function = program.functions.get(name) or next(iter(program.functions.values()))
             images = [
@@ -68,7 +63,7 @@ def find_dark_pictures(model: Model) -> Iterator[Finding]:
             yield from _find(function, images) if images else ()
 
 
-def _find(function: Function, images: list[str]) -> Iterator[Finding]:
+def _find(function: Function, images: list[str]) -> Iterator[str]:
     values = _Values(function.graph)
     for value in function.graph.outputs:
         found = values.range(value) if value.name in images else None
@@ -76,18 +71,11 @@ def _find(function: Function, images: list[str]) -> Iterator[Finding]:
             continue
         maker = values.computing(value.name)
         low, high = found
-        yield Finding(
-            id="dark-picture",
-            severity="warning",
-            text=f"{value.name} is an image, and {maker.type if maker else 'the program'} gives values from"
-            f" {low:g} to {high:g}: it is black on a device, whose pixels are 0 to 255.",
-            hint="multiply by 255 before the output"
-            if low >= 0
-            else f"scale the result to 0 to 255 before the output: multiply by {255 / (high - low):g} and add"
-            f" {-low * 255 / (high - low):g}",
-            ops=() if maker is None else (maker.id,),
-            confidence="documented",
-            source="https://github.com/apple/coremltools/issues/2449",
+        scale = f"multiply by {255 / (high - low):g} and add {-low * 255 / (high - low):g}"
+        by, scale = maker.type if maker else "the program", "multiply by 255" if low >= 0 else scale
+        yield (
+            f"{value.name} is an image, and {by} gives values from {low:g} to {high:g}: it is black on a"
+            f" device, whose pixels are 0 to 255 ({scale})"
         )
 
 

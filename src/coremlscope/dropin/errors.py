@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from coremlscope.base.errors import CoremlscopeError, EngineError, InputError, UnsupportedModelError
-from coremlscope.describe.refusals import find_refusals
 from coremlscope.model import ir
 from coremlscope.model.features.shapes import as_sequence
+from coremlscope.planning.hazards.find import find_in_model
 
 
 @contextlib.contextmanager
@@ -27,8 +27,9 @@ def as_runtime_error(prefix: str = "") -> Iterator[None]:
 
 def check_accepted(model: ir.Model) -> None:
     """Raises UnsupportedModelError for a model that Core ML does not compile or load."""
-    for finding in find_refusals(model):
-        raise UnsupportedModelError(finding.text, f"{finding.hint}; see {finding.source}")
+    for hazard in find_in_model(model):
+        if hazard.kind == "refused":
+            raise UnsupportedModelError(f"{hazard.text}.", f"{hazard.fix}; see {hazard.source}")
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from coremlscope.base.errors import UsageError
 from coremlscope.base.findings import Finding
 from coremlscope.describe.comparison.alignment import align
 from coremlscope.interop.listing import UNKNOWN_TYPE, Imported
-from coremlscope.planning.placement.forms import BUFFERS
+from coremlscope.planning.patterns.forms import BUFFERS
 from coremlscope.results.measurement import Measurement, Status
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import InsertedOp, Plan

@@ -30,6 +30,7 @@ _EFFECTS = {
     "advises": "advice",
     "corrupts": "returns wrong values",
     "crashes": "ends the app",
+    "hangs": "never ends to load",
 }
 
 

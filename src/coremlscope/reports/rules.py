@@ -17,6 +17,7 @@ _EFFECTS = {
     "advises": "runs, but",
     "corrupts": "returns wrong values",
     "crashes": "ends the app",
+    "hangs": "never ends to load",
     "runs": "runs",
     "confirms": "was seen to run",
 }

@@ -30,11 +30,12 @@ Support = Literal["yes", "no", "unknown"]
 #: `fails`     accepted alone, but rejected by the compiler, so that the whole function leaves the unit;
 #: `advises`   it runs, but slowly, inaccurately or with a risk; no effect on the placement;
 #: `corrupts`  it runs, with wrong values and no error; no effect on the placement;
-#: `crashes`   it ends the app there; no effect on the placement.
-Effect = Literal["runs", "confirms", "rejects", "fails", "advises", "corrupts", "crashes"]
+#: `crashes`   it ends the app there; no effect on the placement;
+#: `hangs`     loading it for the unit does not end; no effect on the placement.
+Effect = Literal["runs", "confirms", "rejects", "fails", "advises", "corrupts", "crashes", "hangs"]
 
 #: The effects of defects: Core ML plans the operation there, and what comes of it is wrong, or nothing.
-DEFECTS: frozenset[Effect] = frozenset({"corrupts", "crashes"})
+DEFECTS: frozenset[Effect] = frozenset({"corrupts", "crashes", "hangs"})
 
 #: Why the evidence does not decide between two units: the plan costs the same with both (`tie`), many plans
 #: with rates drawn within their intervals go to the other one (`rates`), or both run it and how the framework

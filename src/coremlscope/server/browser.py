@@ -20,11 +20,11 @@ from coremlscope.base.errors import CoremlscopeError, UnsupportedModelError, kno
 from coremlscope.base.findings import Finding
 from coremlscope.describe.bundle import describe_bundle
 from coremlscope.describe.comparison.profiles import compare_profiles
-from coremlscope.describe.model import describe_model
 from coremlscope.devices import all_chips
 from coremlscope.devices.catalog import DEFAULT_DEVICES
 from coremlscope.formats.container import open_with_models
 from coremlscope.model.ir import Model
+from coremlscope.planning.hazards.summary import describe_model
 from coremlscope.reports.json import displayed
 from coremlscope.reports.page import page_payload, page_title, to_page_values
 from coremlscope.results.encoding import plain

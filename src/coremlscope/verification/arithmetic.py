@@ -15,7 +15,6 @@ are added in parts, each of which is rounded, and so is each sum of them (source
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
@@ -24,13 +23,9 @@ import numpy as np
 
 from coremlscope.model.ir import Argument, Array, Constant, DType, Function, Op, TensorType, Value
 from coremlscope.model.ir.rewriting import Chain, constants_of, with_ops
+from coremlscope.planning.hazards.values import EXPONENTIAL_LIMITS
 from coremlscope.results.verification import Cause
 
-#: Operations that are 0 on the Neural Engine where their result is larger.
-_LIMITS: Mapping[str, float] = {
-    "softplus": math.log1p(2.0**15),
-    "reduce_log_sum_exp": math.log(65504.0),
-}
 #: Operations whose results are sums of products: their argument, the axis along which they are added, and the
 #: same for the other argument.
 _SUMS: Mapping[str, tuple[int, str, int]] = {
@@ -85,13 +80,13 @@ def _with_overflow(function: Function) -> Function:
 
     def write(op: Op, known: Mapping[str, Constant]) -> tuple[Op, ...]:
         del known
-        if op.type not in _LIMITS or not _is_half(op):
+        if op.type not in EXPONENTIAL_LIMITS or not _is_half(op):
             return ()
         name, type_ = op.outputs[0].name, op.outputs[0].type
         assert isinstance(type_, TensorType)
         chain = Chain(f"{name}_inside", DType.FP16)
         right = chain.add(op.type, type_, **{key: given[0] for key, given in op.inputs.items() if given})
-        limit = np.array(_LIMITS[op.type], np.float32)
+        limit = np.array(EXPONENTIAL_LIMITS[op.type], np.float32)
         is_kept = chain.add("less", TensorType(DType.BOOL, type_.shape), x=right, y=limit)
         chain.add("select", type_, cond=is_kept, a=right, b=np.array(0, np.float32))
         return chain.ending(name)
@@ -178,7 +173,7 @@ ARITHMETICS: Final = (
     Arithmetic(
         run="fp16-inside",
         write=_with_overflow,
-        types=_LIMITS,
+        types=EXPONENTIAL_LIMITS,
         cause="overflow",
         text="the Neural Engine computes it from exponentials, which overflow fp16 although its result does"
         " not: {lost} of {size} elements are lost (apple/coremltools issues 2687, 2690)",

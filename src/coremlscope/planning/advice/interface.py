@@ -23,7 +23,7 @@ from coremlscope.planning.advice.rule import (
     plural,
     shape_of,
 )
-from coremlscope.planning.placement.publications import APPLE_FAQ, MOBIUS
+from coremlscope.planning.patterns.publications import APPLE_FAQ, MOBIUS
 
 _CANNOT_TELL = (CannotInfer, CannotLower, MissingWeightsError, *CONTRADICTIONS)
 #: Names of inputs that hold a picture.

@@ -19,7 +19,7 @@ from coremlscope.planning.advice.rule import (
     plural,
     shape_of,
 )
-from coremlscope.planning.placement.publications import APPLE_TRANSFORMERS, M4_PLANS
+from coremlscope.planning.patterns.publications import APPLE_TRANSFORMERS, M4_PLANS
 
 #: The fewest positions of a sequence, and layers over them, that make a layout worth while.
 _POSITIONS, _LAYERS = 8, 4

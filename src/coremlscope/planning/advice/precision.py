@@ -19,7 +19,7 @@ from coremlscope.planning.advice.rule import (
     listed,
     plural,
 )
-from coremlscope.planning.placement.publications import ANE_BOOK, M4_PLANS
+from coremlscope.planning.patterns.publications import ANE_BOOK, M4_PLANS
 
 #: Operations that coremltools' pass `add_fp16_cast` leaves in fp32: control flow and lists by its own list;
 #: recurrent layers in all published models that were tried (Silero VAD, plain, quantized and palettized).

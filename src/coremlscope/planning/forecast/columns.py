@@ -8,10 +8,10 @@ from operator import attrgetter
 from typing import Generic, TypeVar
 
 from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, Device
+from coremlscope.planning.patterns.verdict import Verdict
 from coremlscope.planning.placement.backend import BACKENDS, UNIT_OF, Backend
 from coremlscope.planning.placement.place import Choice, PlacedFunction, PlacedOp
 from coremlscope.planning.placement.search import TransitionCosts
-from coremlscope.planning.placement.verdict import Verdict
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import (
     FunctionCost,

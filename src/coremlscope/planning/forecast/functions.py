@@ -13,13 +13,13 @@ from coremlscope.planning.advice import FunctionView
 from coremlscope.planning.forecast.compiled import as_compiled
 from coremlscope.planning.forecast.kernels import Kernels
 from coremlscope.planning.forecast.unplanned import is_unplanned
+from coremlscope.planning.patterns.rule import ProgramFacts
 from coremlscope.planning.placement.coreml_view import (
     CoreMLGraph,
     program_facts,
     view_function,
     view_operations,
 )
-from coremlscope.planning.placement.rules.rule import ProgramFacts
 from coremlscope.runtime.execution.binding import bind_model, choose_function, share
 from coremlscope.runtime.execution.wiring import shaped_stages, stage_key
 

@@ -10,9 +10,7 @@ from msgspec.structs import replace
 from coremlscope.base.errors import UnsupportedModelError
 from coremlscope.base.findings import Finding
 from coremlscope.base.units import format_duration
-from coremlscope.devices import ComputeUnits, Device, OSRelease
-from coremlscope.devices.chip_files import newest_system
-from coremlscope.devices.release import macos
+from coremlscope.devices import ComputeUnits, Device
 from coremlscope.devices.unit import SETTING_WORDS
 from coremlscope.model.ir import Model
 from coremlscope.ops.control import trip_limit
@@ -22,7 +20,6 @@ from coremlscope.planning.cost.latency.recorded import record
 from coremlscope.planning.cost.planned.rates import RateTable, rate_table
 from coremlscope.planning.forecast.assumptions import shape_notes, system_findings, system_notes, weight_notes
 from coremlscope.planning.forecast.columns import tabulate
-from coremlscope.planning.forecast.defects import describe_found_rules, find_placed_defects
 from coremlscope.planning.forecast.estimates import (
     add_evidence,
     estimate_predictions,
@@ -30,6 +27,7 @@ from coremlscope.planning.forecast.estimates import (
     time_shares,
 )
 from coremlscope.planning.forecast.functions import ModelFunction, functions_of, is_core_ai
+from coremlscope.planning.forecast.hazards import describe_planned_hazards
 from coremlscope.planning.forecast.kernels import Kernels, Prediction
 from coremlscope.planning.forecast.memory import MemoryModel, find_shortages
 from coremlscope.planning.forecast.model_findings import (
@@ -47,8 +45,6 @@ from coremlscope.planning.forecast.unplanned import (
     unplanned_stages,
 )
 from coremlscope.planning.forecast.what_if import Estimator, describe_what_ifs
-from coremlscope.planning.placement.coreml_view import view_function
-from coremlscope.planning.placement.eligibility import find_failures
 from coremlscope.planning.placement.hypotheses import Planning
 from coremlscope.planning.placement.place import PlacedFunction
 from coremlscope.results.calibration import KernelColumns
@@ -169,7 +165,7 @@ def forecast(
     costly = {} if is_core_ai(model) else remarks
     findings = (
         *find_shortages(memory, devices),
-        *find_placed_defects(plans, ops),
+        *describe_planned_hazards(main, plans, ops),
         *describe_remarks(costly, _savings(costly, places)),
         *_warn(remarks, settings),
     )
@@ -231,19 +227,6 @@ def place_functions(
         one.key: place_function(one, device, settings, with_advice=with_advice, rates=rates).function
         for one in functions_of(model, None, every=True, shapes=shapes)
     }
-
-
-def find_known_failures(model: Model, systems: Sequence[OSRelease] = ()) -> Iterator[Finding]:
-    """Yields what is known to fail, end the app or return wrong values in a model on some chip and system.
-
-    Args:
-        model: The model.
-        systems: Only what is known of one of these; empty for all.
-    """
-    for one in functions_of(model, None, every=True, shapes=None):
-        if not is_core_ai(one.model):
-            graph = view_function(one.bound, macos(newest_system()))
-            yield from describe_found_rules(find_failures(graph, one.facts, systems))
 
 
 def record_prediction(

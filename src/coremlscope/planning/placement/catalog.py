@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from coremlscope.base.errors import UsageError
-from coremlscope.devices import all_chips, find_device
+from coremlscope.devices import find_device
 from coremlscope.devices.chip import Device
 from coremlscope.devices.unit import ComputeUnit
 from coremlscope.model.ir import Constant, TensorType
@@ -21,11 +21,8 @@ from coremlscope.ops.onnx_nodes import onnx_nodes
 from coremlscope.ops.spec import OpSpec
 from coremlscope.ops.traits import trait_names
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
-from coremlscope.planning.placement.eligibility import apply
-from coremlscope.planning.placement.forms import extents
-from coremlscope.planning.placement.rules import GRAPH_RULES, RULES
-from coremlscope.planning.placement.rules.core_ai import OWN_GRAPH_RULES, OWN_RULES
-from coremlscope.planning.placement.rules.rule import (
+from coremlscope.planning.patterns.forms import extents
+from coremlscope.planning.patterns.rule import (
     EVERY_OP,
     Example,
     GraphExample,
@@ -33,15 +30,15 @@ from coremlscope.planning.placement.rules.rule import (
     Result,
     Rule,
     RuleContext,
-    Scope,
     example_view,
 )
+from coremlscope.planning.patterns.scopes import describe_scope
+from coremlscope.planning.placement.eligibility import apply
+from coremlscope.planning.placement.rules import GRAPH_RULES, RULES
+from coremlscope.planning.placement.rules.core_ai import OWN_GRAPH_RULES, OWN_RULES
 from coremlscope.results.encoding import plain
 
 _SUGGESTIONS = 3
-_VARIANTS = (" Pro", " Max", " Ultra")
-#: The macOS released with each iOS up to 18; from 26 on both have the same number.
-_MACOS_OF_IOS = {14: 11, 15: 12, 16: 13, 17: 14, 18: 15}
 
 
 class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +47,7 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         id: The rule's id.
         unit: The compute unit.
-        effect: `rejects`, `fails`, `advises`, `corrupts`, `crashes`, `runs`, `confirms`.
+        effect: `rejects`, `fails`, `advises`, `corrupts`, `crashes`, `hangs`, `runs`, `confirms`.
         ops: Operations to which it may apply; `*` for any; empty for whole models.
         text: The fact, without an operation's numbers.
         fix: What to do about it.
@@ -309,41 +306,6 @@ def _argument(value: object) -> str:
             return f"({', '.join(map(_argument, value))})"
         case _:
             return str(value)
-
-
-def describe_scope(scope: Scope) -> str:
-    """Where a rule holds, in words; empty for everywhere."""
-    parts = []
-    first, last = scope.neural_engine
-    if first is not None and first == last:
-        parts.append(_generation(first))
-    elif first is not None and last is not None:
-        parts.append(f"{_generation(first)} to {_generation(last)}")
-    elif first is not None:
-        parts.append(f"{_generation(first)} and newer")
-    elif last is not None:
-        parts.append(f"up to {_generation(last)}")
-    if scope.chips:
-        chips = all_chips()
-        parts.append(", ".join(chips[chip].name if chip in chips else chip for chip in scope.chips))
-    if scope.since is not None:
-        parts.append(f"since {_version(scope.since)}")
-    if scope.before is not None:
-        parts.append(f"before {_version(scope.before)}")
-    return "; ".join(parts)
-
-
-def _generation(number: int) -> str:
-    """The chips with a generation of the Neural Engine: ``A14, M1``."""
-    names = [chip.name for chip in all_chips().values() if chip.neural_engine_generation == number]
-    plain = [name for name in names if not (name.endswith(_VARIANTS) and name.rpartition(" ")[0] in names)]
-    return ", ".join(plain)
-
-
-def _version(version: tuple[int, int]) -> str:
-    major, minor = version
-    tail = f".{minor}" if minor else ""
-    return f"iOS {major}{tail} and macOS {_MACOS_OF_IOS.get(major, major)}{tail}"
 
 
 def _work(name: str) -> WorkExample | None:

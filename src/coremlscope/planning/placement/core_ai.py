@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit, ComputeUnits
 from coremlscope.model.ir import DType
+from coremlscope.planning.patterns.forms import run_time_tensors
+from coremlscope.planning.patterns.verdict import Verdict
 from coremlscope.planning.placement.backend import BACKENDS_OF, UNIT_OF, Backend
 from coremlscope.planning.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.planning.placement.eligibility import Verdicts
-from coremlscope.planning.placement.forms import run_time_tensors
 from coremlscope.planning.placement.place import Choice, PlacedFunction, graphs_of, list_ops
-from coremlscope.planning.placement.verdict import Verdict
 from coremlscope.results.plan import Undecided
 
 _ACCELERATORS: tuple[ComputeUnit, ...] = (NEURAL_ENGINE, GPU)

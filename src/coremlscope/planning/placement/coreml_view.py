@@ -36,8 +36,8 @@ from coremlscope.ops import traits_of
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundGraph, BoundValue, OpView
+from coremlscope.planning.patterns.rule import ProgramFacts
 from coremlscope.planning.placement.alike import Kinds
-from coremlscope.planning.placement.rules.rule import ProgramFacts
 
 #: Exporters' names of the keys and values that a decoder keeps.
 _CACHE = re.compile(r"past|present|(^|_)kv|(key|value)s?_?(cache|states?)|cache_?(k|v|key|value)")

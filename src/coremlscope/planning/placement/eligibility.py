@@ -11,15 +11,11 @@ import msgspec
 import msgspec.structs
 
 from coremlscope.base.errors import MissingWeightsError
-from coremlscope.base.findings import CONFIDENCES, Confidence, least_known
-from coremlscope.devices.catalog import find_device
+from coremlscope.base.findings import CONFIDENCES
 from coremlscope.devices.chip import Device
-from coremlscope.devices.release import OSRelease
 from coremlscope.devices.unit import UNITS, ComputeUnit
 from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpView
-from coremlscope.planning.placement.coreml_view import CoreMLGraph, Node
-from coremlscope.planning.placement.rules import GRAPH_RULES, RULES, core_ai
-from coremlscope.planning.placement.rules.rule import (
+from coremlscope.planning.patterns.rule import (
     EVERY_OP,
     GraphContext,
     GraphRule,
@@ -27,7 +23,9 @@ from coremlscope.planning.placement.rules.rule import (
     Rule,
     RuleContext,
 )
-from coremlscope.planning.placement.verdict import DEFECTS, Effect, Reason, Verdict
+from coremlscope.planning.patterns.verdict import DEFECTS, SPREAD, Effect, Reason, Verdict
+from coremlscope.planning.placement.coreml_view import CoreMLGraph, Node
+from coremlscope.planning.placement.rules import GRAPH_RULES, RULES, core_ai
 
 #: By operation: the verdict of each unit.
 Verdicts = Mapping[str, Mapping[ComputeUnit, Verdict]]
@@ -127,71 +125,6 @@ def list_reasons(graph: CoreMLGraph, device: Device, facts: ProgramFacts, node: 
         if detail is not False:
             found.append(_reason(rule, detail, node.view, context))
     return found
-
-
-class FoundRule(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule, and the operations of a function to which it applies.
-
-    Attributes:
-        rule: The rule.
-        detail: The text for its message, of the first of them.
-        ops: Their ids.
-        confidence: How the rule is known for all of them.
-    """
-
-    rule: Rule | GraphRule
-    detail: str
-    ops: tuple[str, ...]
-    confidence: Confidence
-
-
-def find_failures(graph: CoreMLGraph, facts: ProgramFacts, systems: Sequence[OSRelease]) -> list[FoundRule]:
-    """Returns the rules that a function meets on some chip and system, and that make it fail there.
-
-    These are defects, and forms on which a compiler fails. Each is examined on the chip and system of its
-    first example, whatever unit a plan would choose.
-
-    Args:
-        graph: The function as Core ML plans it.
-        facts: The program.
-        systems: Only rules that hold on one of these; empty for all.
-    """
-    if facts.runtime != "Core ML":
-        return []
-    nodes = [node for node in graph.walk() if not node.inserted]
-    found = []
-    every: tuple[Rule | GraphRule, ...] = (*RULES, *GRAPH_RULES)
-    for rule in every:
-        if rule.effect not in (*DEFECTS, "fails"):
-            continue
-        if systems and not any(rule.scope.holds_on(system) for system in systems):
-            continue
-        if hits := _hits(rule, graph, nodes, facts):
-            detail = next(iter(hits.values()))
-            text = detail if isinstance(detail, str) else ""
-            types = {node.view.op.type for node in nodes if node.id in hits}
-            known = least_known(map(rule.confidence_of, types))
-            found.append(FoundRule(rule=rule, detail=text, ops=tuple(hits), confidence=known))
-    return found
-
-
-def _hits(
-    rule: Rule | GraphRule, graph: CoreMLGraph, nodes: Sequence[Node], facts: ProgramFacts
-) -> Mapping[str, bool | str]:
-    """Returns the operations that a rule applies to on the device of its first example, with details."""
-    example = rule.applies_to[0] if isinstance(rule, Rule) else rule.examples[0]
-    device = find_device(example.chip, example.os)
-    plain, _, producers = _contexts(graph, device, facts)
-    if isinstance(rule, Rule):
-        concerned = (node for node in nodes if rule.concerns(node.view.op.type))
-        details = {node.id: apply(rule, node.view, plain) for node in concerned}
-        return {id_: detail for id_, detail in details.items() if detail is not False}
-    ops = [(node.id, node.view) for node in nodes]
-    context = GraphContext(device=device, facts=facts, ops=ops, verdicts={}, producers=producers)
-    try:
-        return dict(rule.find(context))
-    except _UNKNOWN:
-        return {}
 
 
 def _rules_of(facts: ProgramFacts) -> tuple[Rule, ...]:
@@ -365,7 +298,7 @@ def _spread_failures(
         culprit, cause = failures[0]
         spread = msgspec.structs.replace(
             cause,
-            text=f"the compiler rejects the whole function because of {names[culprit]}: {cause.text}",
+            text=f"{SPREAD}{names[culprit]}: {cause.text}",
             effect="fails",
         )
         for by_unit in verdicts.values():

@@ -9,15 +9,15 @@ import msgspec
 
 from coremlscope.devices.chip import Device
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, SETTINGS, ComputeUnit, ComputeUnits
+from coremlscope.planning.patterns.rule import ProgramFacts
+from coremlscope.planning.patterns.verdict import Reason, Verdict
 from coremlscope.planning.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost
 from coremlscope.planning.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.planning.placement.eligibility import Verdicts
 from coremlscope.planning.placement.place import Choice, PlacedFunction, PlacedOp, graphs_of, path_costs
 from coremlscope.planning.placement.replan import Costs, replan
-from coremlscope.planning.placement.rules.rule import ProgramFacts
 from coremlscope.planning.placement.search import TransitionCosts
 from coremlscope.planning.placement.segments import find_segments
-from coremlscope.planning.placement.verdict import Reason, Verdict
 from coremlscope.results.plan import EQUAL_COST_MS, TIE_MS, Hypothesis
 
 #: Fastest first, as people look for them.

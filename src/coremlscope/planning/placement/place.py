@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from coremlscope.devices.unit import SETTINGS, ComputeUnit, ComputeUnits
 from coremlscope.model.ir import describe_type
+from coremlscope.planning.patterns.verdict import Support, Verdict
 from coremlscope.planning.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost
 from coremlscope.planning.placement.coreml_view import CoreMLGraph
 from coremlscope.planning.placement.eligibility import Verdicts, only_fails
@@ -16,7 +17,6 @@ from coremlscope.planning.placement.rivals import Cell, find_rival, is_exact
 from coremlscope.planning.placement.search import Route, TransitionCosts, search
 from coremlscope.planning.placement.segments import Segment, find_segments
 from coremlscope.planning.placement.ties import settle
-from coremlscope.planning.placement.verdict import Support, Verdict
 from coremlscope.results.plan import TIE_MS, Undecided
 
 

@@ -18,7 +18,6 @@ from coremlscope.base.findings import Finding
 from coremlscope.base.units import format_duration, format_per_second, shown
 from coremlscope.describe.comparison.change import change_of_figures
 from coremlscope.describe.comparison.profiles import label_subjects
-from coremlscope.describe.model import describe_model
 from coremlscope.devices import SETTINGS, Device, find_devices
 from coremlscope.devices.catalog import DEFAULT_DEVICES
 from coremlscope.devices.unit import NEURAL_ENGINE, SETTING_WORDS, UNIT_WORDS, ComputeUnits
@@ -27,6 +26,7 @@ from coremlscope.model.ir import Model
 from coremlscope.planning.cost.latency.own import Own
 from coremlscope.planning.forecast.generation import estimate_generation
 from coremlscope.planning.forecast.planner import Forecast, forecast
+from coremlscope.planning.hazards.summary import describe_model
 from coremlscope.results.answer import Answer, Speed
 from coremlscope.results.estimate import Bound, Estimate
 from coremlscope.results.generation import GenerationPhase, TokenRate, TokenTiming

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -19,8 +20,6 @@ from coremlscope.base.errors import (
 from coremlscope.base.escaping import path_text
 from coremlscope.base.units import shown
 from coremlscope.describe.loading import check_weights, find_load_problem
-from coremlscope.describe.pictures import find_dark_pictures
-from coremlscope.describe.refusals import find_refusals
 from coremlscope.describe.stages import why_absent
 from coremlscope.devices.release import OSRelease, parse_release, platform_named
 from coremlscope.formats import container
@@ -35,7 +34,9 @@ from coremlscope.model.ir import (
     kind_name,
     kind_with_article,
 )
-from coremlscope.planning.forecast.planner import find_known_failures
+from coremlscope.planning.forecast.hazards import find_hazards
+from coremlscope.planning.hazards.find import describe_hazard, find_in_model
+from coremlscope.results.hazard import Hazard
 from coremlscope.runtime.execution.binding import program_of
 from coremlscope.runtime.execution.custom_layers import CustomLayer, custom_layers, replace_custom_layers
 from coremlscope.runtime.execution.lowering import lower_function
@@ -141,14 +142,21 @@ def find_problems(model: Model, systems: Sequence[OSRelease] = ()) -> list[Probl
             problems += check(model)
         except CoremlscopeError as error:
             problems.append(_damage(error))
+    hazards: Sequence[Hazard] = ()
     try:
-        problems += [
-            Problem(id=one.id, effect="needs care", text=one.text, fix=one.hint, ops=one.ops)
-            for one in find_known_failures(model, systems)
-        ]
+        hazards = find_hazards(model, systems=systems)
     except CoremlscopeError as error:
         problems.append(_damage(error))
+        with suppress(CoremlscopeError):
+            hazards = tuple(find_in_model(model))
+    problems += map(_problem, hazards)
     return list(dict.fromkeys(problems))
+
+
+def _problem(hazard: Hazard) -> Problem:
+    finding = describe_hazard(hazard)
+    effect: Effect = "not in Core ML" if hazard.kind == "refused" and not hazard.units else "needs care"
+    return Problem(id=hazard.id, effect=effect, text=finding.text, fix=hazard.fix, ops=finding.ops)
 
 
 def _damage(error: CoremlscopeError) -> Problem:
@@ -176,11 +184,7 @@ def _check_version(model: Model, systems: Sequence[OSRelease]) -> Iterator[Probl
 
 
 def _check_interface(model: Model) -> Iterator[Problem]:
-    """What Core ML refuses, and outputs that do not look as intended."""
-    refused = find_refusals(model)
-    for finding in (*refused, *find_dark_pictures(model)):
-        effect: Effect = "not in Core ML" if finding in refused else "needs care"
-        yield Problem(id=finding.id, effect=effect, text=finding.text, fix=finding.hint, ops=finding.ops)
+    """Inputs of which not all combinations run."""
     for function in model.description.functions.values():
         enumerated = [
             shown(feature.name)

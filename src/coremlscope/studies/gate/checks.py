@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from coremlscope.base.errors import CoremlscopeError, UsageError, known_error
 from coremlscope.base.figures import Figure
 from coremlscope.base.units import format_bytes, format_duration, shown
 from coremlscope.describe.loading import check_weights, find_load_problem
-from coremlscope.describe.model import describe_model
 from coremlscope.describe.stages import programs_of
 from coremlscope.devices import NEURAL_ENGINE, Device, OSRelease, find_device
 from coremlscope.formats import container
@@ -23,12 +22,14 @@ from coremlscope.measure.embedded.process import call_isolated, file_of
 from coremlscope.model.features.dummy import dummy_values
 from coremlscope.model.ir import DType, Function, Model, TensorType
 from coremlscope.planning.forecast.assumptions import conversion_hint
-from coremlscope.planning.forecast.defects import PlacedDefect, list_placed_defects
+from coremlscope.planning.forecast.hazards import find_hazards
 from coremlscope.planning.forecast.memory import MemoryModel
 from coremlscope.planning.forecast.planner import forecast
 from coremlscope.planning.forecast.unplanned import unplanned_stages
+from coremlscope.planning.hazards.summary import describe_model
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.gate import CheckedModel, CheckKind, CheckResult, Quantity, Verdict
+from coremlscope.results.hazard import Hazard
 from coremlscope.results.measurement import Precision
 from coremlscope.results.plan import PlanView
 from coremlscope.results.verification import ComparedOutput
@@ -51,13 +52,13 @@ class _Placed(msgspec.Struct, frozen=True, kw_only=True):
         subject: The device, its system and the setting.
         estimate: The estimate; None if there is none.
         on_engine: The share of operations on the Neural Engine.
-        defects: The defects that operations meet.
+        hazards: The known hazards that it meets there.
     """
 
     subject: str
     estimate: Estimate | None
     on_engine: Figure
-    defects: Sequence[PlacedDefect]
+    hazards: Sequence[Hazard]
 
 
 class _Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,14 +141,14 @@ def _learn(path: Path, limits: GateLimits) -> _Facts:
             why_not = error.message
         else:
             why_not = "" if found.estimates else next((one.text for one in found.findings), "")
-            for name, plan, one in zip_longest(devices, found.plans, found.estimates):
+            for (name, device), plan, one in zip_longest(devices.items(), found.plans, found.estimates):
                 view = plan.view(summary.ops, plan.setting(limits.compute_units))
                 subject = f"{plan.device}, {plan.os}, {limits.compute_units}"
                 placed[name] = _Placed(
                     subject=subject,
                     estimate=one,
                     on_engine=_on_engine(view),
-                    defects=list_placed_defects(view),
+                    hazards=find_hazards(model, view, systems=[device.os]),
                 )
     return _Facts(
         model=model,
@@ -193,6 +194,7 @@ def _on_engine(view: PlanView) -> Figure:
 
 def _checks(facts: _Facts, limits: GateLimits, baseline: Baseline | None) -> Iterator[CheckResult]:
     yield from facts.not_loaded.values()
+    yield from _hazards_of_loading(facts)
     for device, limit in limits.latency_s.items():
         yield _latency(facts, device, limit)
     if limits.neural_engine is not None:
@@ -267,10 +269,10 @@ def _known_crash(facts: _Facts, device: str) -> CheckResult:
     if one is None or others:
         why = f"there are no operations to plan in: {', '.join(others)}" if others else facts.why_not
         return _unknown("no-known-crash", device if one is None else one.subject, "operations", 0.0, why)
-    certain = {id_ for defect in one.defects if defect.is_certain for id_ in defect.ops}
-    possible = {id_ for defect in one.defects for id_ in defect.ops}
-    first = min(one.defects, key=lambda defect: not defect.is_certain, default=None)
-    names = "" if first is None else f": {first.reason.text} ({shown(next(iter(first.ops.values())))})"
+    met = [hazard for hazard in one.hazards if hazard.kind in _DEFECTS]
+    certain, possible = _ops(hazard for hazard in met if hazard.is_certain), _ops(met)
+    first = min(met, key=lambda hazard: not hazard.is_certain, default=None)
+    names = "" if first is None else f": {' '.join([first.text, *_named(first)])}"
     verdict: Verdict = "fail" if certain else "uncertain" if possible else "pass"
     how = "may run" if verdict == "uncertain" else "runs" if len(possible) == 1 else "run"
     count = "no operation runs" if not possible else f"{_operations(len(possible))} {how}"
@@ -282,8 +284,36 @@ def _known_crash(facts: _Facts, device: str) -> CheckResult:
         value=Figure(float(len(certain)), float(len(certain)), float(len(possible)), "planned"),
         verdict=verdict,
         text=f"{count} on {one.subject} where it is known to end the app or to return wrong values{names}",
-        hint="" if first is None else first.reason.fix,
+        hint="" if first is None else first.fix,
     )
+
+
+def _ops(hazards: Iterable[Hazard]) -> set[str]:
+    """Returns the operations that meet hazards; the id of one that is about the whole model stands for it."""
+    return {id_ for hazard in hazards for id_ in (hazard.ops or (hazard.id,))}
+
+
+def _named(hazard: Hazard) -> list[str]:
+    return [f"({shown(name)})" for name in hazard.ops.values()][:1]
+
+
+def _hazards_of_loading(facts: _Facts) -> Iterator[CheckResult]:
+    """Yields that a model is refused, or does not end to load, where it is planned on a device."""
+    for one in facts.placed.values():
+        for hazard in one.hazards:
+            if hazard.kind not in ("refused", "endless load"):
+                continue
+            is_sure = hazard.is_certain and hazard.confidence != "anecdotal"
+            yield CheckResult(
+                kind="loads",
+                subject=one.subject,
+                quantity="operations",
+                limit=0.0,
+                value=_exactly(len(_ops([hazard])), "planned"),
+                verdict="fail" if is_sure else "uncertain",
+                text=" ".join([f"loading on {one.subject}: {hazard.text}", *_named(hazard)]),
+                hint=hazard.fix,
+            )
 
 
 def _operations(count: int) -> str:
@@ -308,6 +338,9 @@ def _at_least(kind: CheckKind, subject: str, quantity: Quantity, limit: float, f
     verdict: Verdict = "fail" if found.value < limit else "uncertain" if found.low < limit else "pass"
     return _result(kind, subject, quantity, limit, found, verdict, "at least")
 
+
+#: What `no-known-crash` is about.
+_DEFECTS = frozenset({"crash", "wrong values"})
 
 _NAMES: Mapping[CheckKind, str] = {
     "max-latency": "latency",

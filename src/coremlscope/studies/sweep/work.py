@@ -24,13 +24,14 @@ from coremlscope.base.escaping import path_text
 from coremlscope.base.folders import cache_folder
 from coremlscope.base.version import __version__
 from coremlscope.base.writing import lock_file, open_draft
-from coremlscope.describe.model import describe_model, list_operations
+from coremlscope.describe.model import list_operations
 from coremlscope.devices import find_device
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.measure.effort import Effort
 from coremlscope.model.ir import Model, Program
 from coremlscope.model.subject import Subject
 from coremlscope.planning.forecast.planner import forecast
+from coremlscope.planning.hazards.summary import describe_model
 from coremlscope.planning.rewrites.transforms import parse_transform, why_not
 from coremlscope.results.profile import Profile
 from coremlscope.runtime.execution.binding import sharing_bindings

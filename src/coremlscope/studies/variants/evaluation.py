@@ -12,12 +12,12 @@ import msgspec.structs
 
 from coremlscope.base.errors import CoremlscopeError
 from coremlscope.base.writing import write_draft
-from coremlscope.describe.model import describe_model
 from coremlscope.devices import ComputeUnits, Device, find_device
 from coremlscope.formats import container
 from coremlscope.model.ir import Model
 from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
 from coremlscope.planning.forecast.planner import Forecast, forecast
+from coremlscope.planning.hazards.summary import describe_model
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import unit_counts

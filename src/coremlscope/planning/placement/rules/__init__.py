@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coremlscope.planning.placement.rules import cpu, defects, gpu
+from coremlscope.planning.hazards import HAZARD_RULES
+from coremlscope.planning.patterns.rule import GraphRule, Rule
+from coremlscope.planning.placement.rules import cpu, gpu
 from coremlscope.planning.placement.rules.model import program as model_rules
 from coremlscope.planning.placement.rules.model import weights as weight_rules
 from coremlscope.planning.placement.rules.neural_engine import absent as neural_engine_absent
@@ -15,7 +17,6 @@ from coremlscope.planning.placement.rules.neural_engine import shapes as neural_
 from coremlscope.planning.placement.rules.neural_engine import tensors as neural_engine_tensors
 from coremlscope.planning.placement.rules.neural_engine import types as neural_engine_types
 from coremlscope.planning.placement.rules.neural_engine import windows as neural_engine_windows
-from coremlscope.planning.placement.rules.rule import GraphRule, Rule
 
 __all__ = ["GRAPH_RULES", "RULES", "join_rules"]
 
@@ -46,8 +47,7 @@ _ALL = join_rules(
     neural_engine_advice.RULES,
     gpu.RULES,
     cpu.RULES,
-    defects.RULES,
-    defects.GRAPH_RULES,
+    HAZARD_RULES,
     weight_rules.GRAPH_RULES,
     model_rules.GRAPH_RULES,
 )

@@ -16,8 +16,8 @@ from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.model.ir import DType, StateType, TensorType, Value, ValueType
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
-from coremlscope.planning.placement.forms import always, describe, extents, run_time_tensors
-from coremlscope.planning.placement.publications import (
+from coremlscope.planning.patterns.forms import always, describe, extents, run_time_tensors
+from coremlscope.planning.patterns.publications import (
     APPLE_CORE_AI_GUIDE,
     COREAI_GUIDE,
     COREAI_ZOO,
@@ -25,17 +25,7 @@ from coremlscope.planning.placement.publications import (
     COREAI_ZOO_REGIONS,
     ULTRALYTICS_COREAI,
 )
-from coremlscope.planning.placement.rules.model import weights
-from coremlscope.planning.placement.rules.model.weights import packed_weights
-from coremlscope.planning.placement.rules.neural_engine import (
-    absent,
-    generations,
-    runs,
-    shapes,
-    tensors,
-    windows,
-)
-from coremlscope.planning.placement.rules.rule import (
+from coremlscope.planning.patterns.rule import (
     EVERY_OP,
     Example,
     GraphContext,
@@ -50,6 +40,16 @@ from coremlscope.planning.placement.rules.rule import (
     int32,
     tensor,
     weight,
+)
+from coremlscope.planning.patterns.weights import packed_weights
+from coremlscope.planning.placement.rules.model import weights
+from coremlscope.planning.placement.rules.neural_engine import (
+    absent,
+    generations,
+    runs,
+    shapes,
+    tensors,
+    windows,
 )
 
 #: Booleans are masks, which comparisons pass to selections.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from coremlscope.devices.unit import CPU
 from coremlscope.ops import OPS
 from coremlscope.ops.view import OpView
-from coremlscope.planning.placement.forms import BUFFERS
-from coremlscope.planning.placement.publications import M1_PLAN, M4_PLANS
-from coremlscope.planning.placement.rules.rule import EVERY_OP, Example, Rule, RuleContext, fp16, int32
+from coremlscope.planning.patterns.forms import BUFFERS
+from coremlscope.planning.patterns.publications import M1_PLAN, M4_PLANS
+from coremlscope.planning.patterns.rule import EVERY_OP, Example, Rule, RuleContext, fp16, int32
 
 
 def _is_known(view: OpView, context: RuleContext) -> bool:

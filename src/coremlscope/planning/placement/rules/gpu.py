@@ -5,10 +5,9 @@ from __future__ import annotations
 from coremlscope.devices.unit import GPU
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
-from coremlscope.planning.placement.forms import BUFFERS, always
-from coremlscope.planning.placement.publications import APPLE_LLAMA, GUIDE_OPS, M1_PLAN, M4_PLANS, RESAMPLE
-from coremlscope.planning.placement.rules.neural_engine.runs import LAYERS, MOVEMENTS, NATIVE, OTHER_LAYERS
-from coremlscope.planning.placement.rules.rule import (
+from coremlscope.planning.patterns.forms import BUFFERS, always
+from coremlscope.planning.patterns.publications import APPLE_LLAMA, GUIDE_OPS, M1_PLAN, M4_PLANS, RESAMPLE
+from coremlscope.planning.patterns.rule import (
     Example,
     Rule,
     RuleContext,
@@ -18,6 +17,7 @@ from coremlscope.planning.placement.rules.rule import (
     int32,
     weight,
 )
+from coremlscope.planning.placement.rules.neural_engine.runs import LAYERS, MOVEMENTS, NATIVE, OTHER_LAYERS
 
 _KINDS = (
     LAYERS

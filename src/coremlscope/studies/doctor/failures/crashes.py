@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coremlscope.planning.placement.publications import FLUID_AUDIO
+from coremlscope.planning.patterns.publications import FLUID_AUDIO
 from coremlscope.studies.doctor.failures.failure import COREMLTOOLS, TRY_UNITS, Failure
 
 #: Words of a crash. A function that a line without them names need not have crashed.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coremlscope.planning.placement.publications import ANE_BOOK, MOBIUS
+from coremlscope.planning.patterns.publications import ANE_BOOK, MOBIUS
 from coremlscope.studies.doctor.failures.failure import (
     COREMLTOOLS,
     PUBLIC_NOTES,

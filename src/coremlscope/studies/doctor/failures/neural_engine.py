@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coremlscope.planning.placement.publications import ANEMLL, COMPILER_TEXTS, HOLLANCE, MOBIUS
+from coremlscope.planning.patterns.publications import ANEMLL, COMPILER_TEXTS, HOLLANCE, MOBIUS
 from coremlscope.studies.doctor.failures.failure import (
     CLEAR_CACHE,
     COREMLTOOLS,

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from coremlscope.ops import OPS
+from coremlscope.planning.patterns.rule import EVERY_OP, GraphRule, Rule
 from coremlscope.planning.placement.rules import GRAPH_RULES, RULES
-from coremlscope.planning.placement.rules.rule import EVERY_OP, GraphRule, Rule
 from coremlscope.studies.doctor.failures.failure import Failure
 
 #: Parts of a quoted text that differ from model to model: placeholders, names in quotation marks, numbers.

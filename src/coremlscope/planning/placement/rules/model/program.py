@@ -9,15 +9,13 @@ from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.model.ir import DType, TensorType, Value
 from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
-from coremlscope.planning.placement.publications import (
+from coremlscope.planning.patterns.publications import (
     ANE_BOOK,
     ANEMLL,
     APPLE_FAQ,
-    APPLE_SIZES,
-    COREML_LLM,
     MOBIUS,
 )
-from coremlscope.planning.placement.rules.rule import (
+from coremlscope.planning.patterns.rule import (
     EVERY_OP,
     Example,
     GraphContext,
@@ -32,7 +30,6 @@ from coremlscope.planning.placement.rules.rule import (
 )
 
 _GIGABYTE = 10**9
-_MOST_STATES = 2
 
 
 def _first(context: GraphContext, detail: str) -> Mapping[str, str]:
@@ -81,18 +78,6 @@ def _standalone_updates(context: GraphContext) -> Mapping[str, str]:
         if Trait.UPDATE in traits_of(view.op.type)
         and not any(value.name in kept for value in view.op.outputs)
     }
-
-
-def _states(context: GraphContext) -> Mapping[str, str]:
-    count = context.facts.states
-    return _first(context, f"{count} states") if count > _MOST_STATES else {}
-
-
-def _large_on_ios(context: GraphContext) -> Mapping[str, str]:
-    size = context.facts.weights_bytes
-    if context.device.os.platform != "iOS" or size <= _GIGABYTE:
-        return {}
-    return _first(context, f"the weights take {format_bytes(size)}")
 
 
 def _large_on_macos(context: GraphContext) -> Mapping[str, str]:
@@ -224,43 +209,6 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
                 ops=(_RELU, Example("slice_update", {**_UPDATE.arguments, "x": fp16(1, 8, 64)})), hits=(1,)
             ),
             GraphExample(ops=(_READ, _UPDATE, _WRITE)),
-        ),
-    ),
-    GraphRule(
-        id="ne-three-states",
-        unit=NEURAL_ENGINE,
-        find=_states,
-        effect="fails",
-        message="models with three states or more did not load for the Neural Engine: {detail}",
-        fix="keep keys and values in one state, stacked along the first axis",
-        source=f"{COREML_LLM} (iPhone 17 Pro, iOS 26)",
-        confidence="measured",
-        scope=Scope(chips=("a19-pro",), since=(26, 0), before=(27, 0)),
-        examples=(
-            GraphExample(ops=(_RELU,), hits=(0,), facts=ProgramFacts(states=3), chip="a19-pro", os="26"),
-            GraphExample(ops=(_RELU,), hits=(), facts=ProgramFacts(states=2), chip="a19-pro", os="26"),
-        ),
-    ),
-    GraphRule(
-        id="ne-model-size-ios",
-        unit=NEURAL_ENGINE,
-        find=_large_on_ios,
-        effect="fails",
-        message="a model file of more than 1 GB does not run on the Neural Engine of iOS: {detail}",
-        fix="split it with coremltools.models.utils.bisect_model, or palettize the weights",
-        source=f"{APPLE_SIZES}; {COREML_LLM} (iPhone 17 Pro)",
-        confidence="documented",
-        examples=(
-            GraphExample(
-                ops=(_RELU,),
-                hits=(0,),
-                facts=ProgramFacts(weights_bytes=1_200_000_000),
-                chip="a17-pro",
-                os="18",
-            ),
-            GraphExample(
-                ops=(_RELU,), hits=(), facts=ProgramFacts(weights_bytes=900_000_000), chip="a17-pro", os="18"
-            ),
         ),
     ),
     GraphRule(

@@ -2,49 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from coremlscope.base.arrays import np
-from coremlscope.devices.unit import GPU, NEURAL_ENGINE, ComputeUnit
-from coremlscope.model.ir import Array, Constant, DType, TensorType, Value
-from coremlscope.ops import traits_of
+from coremlscope.devices.unit import NEURAL_ENGINE
+from coremlscope.model.ir import Array, Constant, DType, TensorType
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
-from coremlscope.planning.placement.publications import (
+from coremlscope.planning.patterns.publications import (
     ANE_BOOK,
     APPLE_MODELS,
     APPLE_QUANTIZATION,
     COMPILER_TEXTS,
 )
-from coremlscope.planning.placement.rules.rule import (
+from coremlscope.planning.patterns.rule import (
     Example,
     GraphContext,
     GraphExample,
     GraphRule,
     Result,
-    Scope,
     fp16,
     weight,
 )
-
-#: The parameter that holds the weight, by trait.
-_WEIGHTS = {
-    Trait.CONVOLUTION: "weight",
-    Trait.LINEAR: "weight",
-    Trait.MATRIX_PRODUCT: "y",
-}
-_WEIGHTED = Trait.CONVOLUTION | Trait.LINEAR | Trait.MATRIX_PRODUCT
-
-
-def packed_weights(context: GraphContext, *kinds: str) -> Iterator[tuple[str, OpView, OpView]]:
-    """Operations whose weight is unpacked by an operation of one of these types: id, operation, unpacking."""
-    for id_, view in context.ops:
-        traits = traits_of(view.op.type)
-        parameter = next((name for trait, name in _WEIGHTS.items() if trait in traits), "")
-        for argument in view.op.inputs.get(parameter, ()):
-            maker = context.producers.get(argument.name) if isinstance(argument, Value) else None
-            if maker is not None and maker.op.type in kinds:
-                yield id_, view, maker
+from coremlscope.planning.patterns.weights import WEIGHTED, packed_weights
 
 
 def _given(view: OpView, name: str) -> Constant | None:
@@ -69,22 +49,6 @@ def _blockwise(context: GraphContext) -> Mapping[str, str]:
     kinds = ("constexpr_blockwise_shift_scale", "constexpr_sparse_blockwise_shift_scale")
     found = ((id_, _blocks(maker)) for id_, _, maker in packed_weights(context, *kinds))
     return {id_: f"{blocks} scales" for id_, blocks in found if blocks}
-
-
-def _scaled_palettes(context: GraphContext) -> Mapping[str, str]:
-    """Weights from a palette with a scale for each output (per_channel_scale), on the weight or its table."""
-    hits = {}
-    for id_, _, maker in packed_weights(context, "constexpr_lut_to_dense"):
-        table = maker.op.inputs.get("lut", ())
-        source = context.producers.get(table[0].name) if table and isinstance(table[0], Value) else None
-        if source is not None and source.op.type == "constexpr_blockwise_shift_scale":
-            hits[id_] = ""
-    for id_, _, maker in packed_weights(context, "constexpr_blockwise_shift_scale"):
-        given = maker.op.inputs.get("data", ())
-        source = context.producers.get(given[0].name) if given and isinstance(given[0], Value) else None
-        if source is not None and source.op.type == "constexpr_lut_to_dense":
-            hits[id_] = ""
-    return hits
 
 
 def _strided_palettes(context: GraphContext) -> Mapping[str, str]:
@@ -154,48 +118,6 @@ def _affine(zero: int) -> tuple[Example, ...]:
     )
 
 
-def _scaled_palette() -> tuple[Example, ...]:
-    table, scaled = _palette(1)[0], {"data": Result(0), "scale": weight(64, 1, 1, 1)}
-    return (
-        table,
-        Example("constexpr_blockwise_shift_scale", scaled, outputs=(fp16(64, 64, 3, 3),)),
-        Example("conv", {"x": fp16(1, 64, 32, 32), "weight": Result(1)}),
-    )
-
-
-def _scaled_table() -> tuple[Example, ...]:
-    packed = {"data": weight(16, 1, 1, 1, 16, 1, dtype=DType.INT8), "scale": weight(16, 1, 1, 1, 1, 1)}
-    indices = weight(64, 64, 3, 3, dtype=DType.UINT8)
-    return (
-        Example("constexpr_blockwise_shift_scale", packed, outputs=(fp16(16, 1, 1, 1, 16, 1),)),
-        Example(
-            "constexpr_lut_to_dense", {"indices": indices, "lut": Result(0)}, outputs=(fp16(64, 64, 3, 3),)
-        ),
-        Example("conv", {"x": fp16(1, 64, 32, 32), "weight": Result(1)}),
-    )
-
-
-def _ends_with_scaled_palettes(unit: ComputeUnit, prefix: str) -> GraphRule:
-    return GraphRule(
-        id=f"{prefix}-scaled-palettes",
-        unit=unit,
-        find=_scaled_palettes,
-        effect="crashes",
-        message="weights from palettes with scales per channel ended the app on macOS 26, on the GPU and"
-        " while loading for the Neural Engine",
-        fix="palettize without enable_per_channel_scale",
-        source="apple/coremltools pull request 2688 (M4, macOS 26.6.2)",
-        confidence="anecdotal",
-        ops=(_WEIGHTED,),
-        scope=Scope(since=(26, 0), before=(27, 0)),
-        examples=(
-            GraphExample(ops=_scaled_palette(), hits=(2,), os="26"),
-            GraphExample(ops=_scaled_table(), hits=(2,), os="26"),
-            GraphExample(ops=_palette(1), os="26"),
-        ),
-    )
-
-
 GRAPH_RULES: tuple[GraphRule, ...] = (
     GraphRule(
         id="ne-blockwise-weights",
@@ -206,7 +128,7 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         fix="quantize per channel (granularity='per_channel'), or palettize; per block is meant for the GPU",
         source=f"{ANE_BOOK} (M4 Max, macOS 15 and 26); apple/coremltools issue 2510; {APPLE_QUANTIZATION}",
         confidence="measured",
-        ops=(_WEIGHTED, "conv"),
+        ops=(WEIGHTED, "conv"),
         examples=(GraphExample(ops=_linear(64, 2), hits=(1,)), GraphExample(ops=_linear(64, 1))),
     ),
     GraphRule(
@@ -230,9 +152,7 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         fix="quantize with mode='linear_symmetric'",
         source=f"sbryngelson/ane-guide, chapter 7; {COMPILER_TEXTS}",
         confidence="static analysis",
-        ops=(_WEIGHTED,),
+        ops=(WEIGHTED,),
         examples=(GraphExample(ops=_affine(3), hits=(1,)), GraphExample(ops=_affine(0))),
     ),
-    _ends_with_scaled_palettes(NEURAL_ENGINE, "ne"),
-    _ends_with_scaled_palettes(GPU, "gpu"),
 )

@@ -11,9 +11,9 @@ from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.model.ir import DType, TensorType
 from coremlscope.ops import OPS
 from coremlscope.ops.traits import Trait
-from coremlscope.planning.placement.forms import always
-from coremlscope.planning.placement.publications import APPLE_KERNELS, COREML_LLM, GUIDE_OPS, M4_PLANS
-from coremlscope.planning.placement.rules.rule import Example, Rule, fp16, int32, tensor
+from coremlscope.planning.patterns.forms import always
+from coremlscope.planning.patterns.publications import APPLE_KERNELS, COREML_LLM, GUIDE_OPS, M4_PLANS
+from coremlscope.planning.patterns.rule import Example, Rule, fp16, int32, tensor
 
 _BOTH = f"{M4_PLANS}; {GUIDE_OPS}"
 _X = {"x": fp16(1, 64)}

@@ -14,8 +14,8 @@ from coremlscope.ops import OPS, traits_of
 from coremlscope.ops.spec import work_of
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
-from coremlscope.planning.placement.forms import always, extents, join_words, kernel, run_time_tensors
-from coremlscope.planning.placement.publications import (
+from coremlscope.planning.patterns.forms import always, extents, join_words, kernel, run_time_tensors
+from coremlscope.planning.patterns.publications import (
     APPLE_MODELS,
     APPLE_TRANSFORMERS,
     GUIDE_GATES,
@@ -24,8 +24,7 @@ from coremlscope.planning.placement.publications import (
     GUIDE_PITFALLS,
     M4_PLANS,
 )
-from coremlscope.planning.placement.rules.neural_engine.fixes import LARGE_OPERAND_FIX, large_operand_fix
-from coremlscope.planning.placement.rules.rule import (
+from coremlscope.planning.patterns.rule import (
     EVERY_OP,
     Example,
     ProgramFacts,
@@ -35,6 +34,7 @@ from coremlscope.planning.placement.rules.rule import (
     fp16,
     weight,
 )
+from coremlscope.planning.placement.rules.neural_engine.fixes import LARGE_OPERAND_FIX, large_operand_fix
 
 _X = fp16(1, 64, 32, 32)
 _on_m1 = partial(Example, chip="m1", os="14.5")
@@ -84,14 +84,6 @@ def _slow_to_compile(view: OpView, context: RuleContext) -> str:
     sizes = kernel(view)
     is_large = len(sizes) == 2 and min(sizes) >= 13 and max(sizes) <= 16
     return _size(view) if is_large and not _cuts_patches(view) else ""
-
-
-def _endless(view: OpView, context: RuleContext) -> str:
-    """The published forms: strides of 5 and 7 of images, and a stride of 6 along a long sequence."""
-    strides = view.integers("strides", [1])
-    is_long = len(strides) == 1 and strides[0] == 6 and (view.static_shape("x")[-1] > 16384)
-    is_square = len(strides) == 2 and set(strides) in ({5}, {7})
-    return f"the strides are {'x'.join(map(str, strides))}" if is_long or is_square else ""
 
 
 def _large_patches(view: OpView, context: RuleContext) -> str:
@@ -257,25 +249,6 @@ RULES: tuple[Rule, ...] = (
         confidence="measured",
         applies_to=(Example("conv", _conv(64, 64, 16, 16)),),
         negative_examples=(Example("conv", _conv(64, 64, 12, 12)),),
-    ),
-    _advice(
-        id="ne-endless-compile",
-        ops=("conv",),
-        when=_endless,
-        message="loading a model with such a convolution for the Neural Engine did not end: {detail}",
-        fix="load with CPU_AND_GPU, convert with compute_precision=ct.precision.FLOAT32, or use two"
-        " convolutions with strides of 2 to 4",
-        source="apple/coremltools issues 2473 (strides of 5 and 7; 10 and 11 took 30 s) and 2660 (18,001"
-        " samples); chips and other sizes are not published, and that 16,384 is the limit is inferred",
-        confidence="anecdotal",
-        applies_to=(
-            Example("conv", _conv(64, 64, 7, 7, strides=[7, 7])),
-            Example("conv", {"x": fp16(1, 22, 18001), "weight": weight(256, 22, 12), "strides": [6]}),
-        ),
-        negative_examples=(
-            Example("conv", _conv(64, 64, 7, 7, strides=[6, 6])),
-            Example("conv", {"x": fp16(1, 22, 1800), "weight": weight(256, 22, 12), "strides": [6]}),
-        ),
     ),
     _advice(
         id="ne-slow-patches",

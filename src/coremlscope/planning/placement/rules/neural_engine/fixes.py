@@ -6,8 +6,8 @@ from coremlscope.model.ir import DType, FeatureType, ImageFeature, TensorType, V
 from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
-from coremlscope.planning.placement.forms import BUFFERS, kernel
-from coremlscope.planning.placement.rules.rule import RuleContext
+from coremlscope.planning.patterns.forms import BUFFERS, kernel
+from coremlscope.planning.patterns.rule import RuleContext
 
 _TARGET = "(minimum_deployment_target iOS16 or later)"
 _HALF = "convert with compute_precision=ct.precision.FLOAT16"

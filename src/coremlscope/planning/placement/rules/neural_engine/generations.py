@@ -8,8 +8,8 @@ from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.model.ir import DType
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
-from coremlscope.planning.placement.forms import always, extents
-from coremlscope.planning.placement.publications import (
+from coremlscope.planning.patterns.forms import always, extents
+from coremlscope.planning.patterns.publications import (
     COMPILER_TEXTS,
     GUIDE_LIMITS,
     GUIDE_OPS,
@@ -18,7 +18,7 @@ from coremlscope.planning.placement.publications import (
     MOBIUS,
     RESAMPLE,
 )
-from coremlscope.planning.placement.rules.rule import (
+from coremlscope.planning.patterns.rule import (
     Example,
     ProgramFacts,
     Rule,

@@ -6,8 +6,8 @@ from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.model.ir import DType
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
-from coremlscope.planning.placement.forms import BUFFERS, FLOATING, always, computes, run_time_tensors
-from coremlscope.planning.placement.publications import (
+from coremlscope.planning.patterns.forms import BUFFERS, FLOATING, always, computes, run_time_tensors
+from coremlscope.planning.patterns.publications import (
     ANE_BOOK,
     APPLE_MODELS,
     APPLE_TRANSFORMERS,
@@ -17,8 +17,7 @@ from coremlscope.planning.placement.publications import (
     M4_PLANS,
     POSE_TIMES,
 )
-from coremlscope.planning.placement.rules.neural_engine.absent import ABSENT
-from coremlscope.planning.placement.rules.rule import (
+from coremlscope.planning.patterns.rule import (
     Example,
     Rule,
     RuleContext,
@@ -29,6 +28,7 @@ from coremlscope.planning.placement.rules.rule import (
     tensor,
     weight,
 )
+from coremlscope.planning.placement.rules.neural_engine.absent import ABSENT
 
 #: Layers: sums of products, poolings and normalizations.
 LAYERS = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.ops.view import OpView
-from coremlscope.planning.placement.forms import extents, is_fixed, lanes, run_time_tensors
-from coremlscope.planning.placement.publications import (
+from coremlscope.planning.patterns.forms import extents, is_fixed, lanes, run_time_tensors
+from coremlscope.planning.patterns.publications import (
     A15_PLANS,
     APPLE_FAQ,
     APPLE_MODELS,
@@ -15,7 +15,7 @@ from coremlscope.planning.placement.publications import (
     M4_PLANS,
     MOBIUS,
 )
-from coremlscope.planning.placement.rules.rule import (
+from coremlscope.planning.patterns.rule import (
     EVERY_OP,
     Example,
     Rule,
@@ -83,16 +83,6 @@ def _unknown_extent(view: OpView, context: RuleContext) -> str:
 
 def _computed_shape(view: OpView, context: RuleContext) -> bool:
     return not is_fixed(view, "shape")
-
-
-def _uneven_state(view: OpView, context: RuleContext) -> str:
-    shape = view.shape("input")
-    width = shape[-1] if shape else None
-    return (
-        f"{extents(view.type('input'))}, so pad to {-(-width // _ROW) * _ROW}"
-        if width and width % _ROW
-        else ""
-    )
 
 
 RULES: tuple[Rule, ...] = (
@@ -214,28 +204,5 @@ RULES: tuple[Rule, ...] = (
             ),
         ),
         negative_examples=(Example("reshape", {"x": fp16(1, 64, 8, 8), "shape": [1, 64, 64]}),),
-    ),
-    Rule(
-        id="ne-state-width",
-        unit=NEURAL_ENGINE,
-        ops=("read_state", "write_state"),
-        when=_uneven_state,
-        effect="fails",
-        message="a model with a state whose last axis is no multiple of 32 does not load for the Neural"
-        " Engine: {detail}",
-        fix="pad the last axis of the state to the next multiple of 32, and cut it behind the read",
-        source="apple/coremltools issue 2631 (M4, macOS 15.2): 270 fails, 256 runs; the multiple is the"
-        " reporter's",
-        confidence="measured",
-        applies_to=(
-            Example(
-                "read_state", {"input": fp16(1, 8, 480, 270)}, outputs=(fp16(1, 8, 480, 270),), os="15.2"
-            ),
-        ),
-        negative_examples=(
-            Example(
-                "read_state", {"input": fp16(1, 8, 480, 256)}, outputs=(fp16(1, 8, 480, 256),), os="15.2"
-            ),
-        ),
     ),
 )

@@ -6,8 +6,8 @@ from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.model.ir import DType
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
-from coremlscope.planning.placement.forms import always, extents, is_fixed
-from coremlscope.planning.placement.publications import (
+from coremlscope.planning.patterns.forms import always, extents, is_fixed
+from coremlscope.planning.patterns.publications import (
     COMPILER_TEXTS,
     GUIDE_LIMITS,
     GUIDE_OPS,
@@ -15,7 +15,7 @@ from coremlscope.planning.placement.publications import (
     M4_PLANS,
     MOBIUS,
 )
-from coremlscope.planning.placement.rules.rule import (
+from coremlscope.planning.patterns.rule import (
     Example,
     Rule,
     RuleContext,

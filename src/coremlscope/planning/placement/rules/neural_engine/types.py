@@ -6,8 +6,8 @@ from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.model.ir import DType, Value
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
-from coremlscope.planning.placement.forms import BUFFERS, describe, run_time_inputs, run_time_tensors
-from coremlscope.planning.placement.publications import (
+from coremlscope.planning.patterns.forms import BUFFERS, describe, run_time_inputs, run_time_tensors
+from coremlscope.planning.patterns.publications import (
     ANEMLL,
     DEPTH_PLANS,
     GUIDE_OPS,
@@ -15,6 +15,17 @@ from coremlscope.planning.placement.publications import (
     M4_PLANS,
     M4_PRO_PLANS,
     MOBIUS,
+)
+from coremlscope.planning.patterns.rule import (
+    EVERY_OP,
+    Example,
+    Rule,
+    RuleContext,
+    Scope,
+    fp16,
+    fp32,
+    int32,
+    tensor,
 )
 from coremlscope.planning.placement.rules.neural_engine.fixes import (
     FP32_BUFFER_FIX,
@@ -24,18 +35,6 @@ from coremlscope.planning.placement.rules.neural_engine.fixes import (
     fp32_buffer_fix,
     fp32_fix,
     integer_fix,
-)
-from coremlscope.planning.placement.rules.rule import (
-    EVERY_OP,
-    Example,
-    Rule,
-    RuleContext,
-    Scope,
-    boolean,
-    fp16,
-    fp32,
-    int32,
-    tensor,
 )
 
 _INTEGERS = frozenset({DType.INT32, DType.INT64, DType.UINT32, DType.UINT64})
@@ -256,21 +255,5 @@ RULES: tuple[Rule, ...] = (
             Example("relu", {"x": tensor(DType.BF16, 1, 8)}),
         ),
         negative_examples=(Example("relu", {"x": fp16(1, 8)}),),
-    ),
-    Rule(
-        id="ne-tile-of-booleans",
-        unit=NEURAL_ENGINE,
-        ops=("tile",),
-        when=lambda view, context: view.type("x").dtype is DType.BOOL,
-        effect="fails",
-        message="the Neural Engine's compiler fails on a tile of booleans: where a plan puts one there, the"
-        " whole function leaves the unit",
-        core_ml="In tile operations, tensors x[0] and output must have the same data type",
-        fix="add a float16 mask of 0 and -10000 to the scores instead of tiling a boolean one",
-        source=f"{MOBIUS} (M2, macOS 26.5)",
-        confidence="measured",
-        scope=Scope(since=(26, 0), before=(27, 0)),
-        applies_to=(Example("tile", {"x": boolean(1, 1, 8), "reps": [1, 4, 1]}, chip="m2", os="26.5"),),
-        negative_examples=(Example("tile", {"x": fp16(1, 1, 8), "reps": [1, 4, 1]}, chip="m2", os="26.5"),),
     ),
 )

@@ -7,18 +7,17 @@ from functools import partial
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.ops.view import OpView
 from coremlscope.ops.window import Window
-from coremlscope.planning.placement.forms import kernel
-from coremlscope.planning.placement.publications import (
+from coremlscope.planning.patterns.forms import kernel
+from coremlscope.planning.patterns.publications import (
     COMPILER_TEXTS,
     COREML_LLM,
     GUIDE_LIMITS,
     GUIDE_OPS,
     HOLLANCE,
     M4_PLANS,
-    MOBIUS,
 )
+from coremlscope.planning.patterns.rule import Example, Rule, RuleContext, Scope, fp16, weight
 from coremlscope.planning.placement.rules.neural_engine.fixes import KERNEL_FIX, kernel_fix
-from coremlscope.planning.placement.rules.rule import Example, Rule, RuleContext, Scope, fp16, weight
 
 _X = fp16(1, 64, 32, 32)
 _on_m1 = partial(Example, chip="m1", os="14.5")
@@ -57,18 +56,6 @@ def _too_large_for_m1(view: OpView, context: RuleContext) -> str:
 def _deep(view: OpView, context: RuleContext) -> str:
     sizes = kernel(view)
     return _size(view) if len(sizes) == 3 and sizes[0] > 16 else ""
-
-
-def _unfolded(view: OpView, context: RuleContext) -> str:
-    """For a dilated kernel the compiler expands the row to (width + padding) x dilation."""
-    sizes, shape = kernel(view), view.shape("x")
-    window = Window.of(view, sizes)
-    dilation, width = window.dilations[-1], shape[-1]
-    padding = window.padding(len(sizes) - 1, width)
-    if dilation == 1 or width is None or padding is None:
-        return ""
-    spread = (width + max(padding) // dilation) * dilation
-    return f"{width} elements expand to {spread}, and 16384 is the limit" if width <= 16384 < spread else ""
 
 
 def _long_depthwise(view: OpView, context: RuleContext) -> str:
@@ -199,49 +186,6 @@ RULES: tuple[Rule, ...] = (
             Example("conv", {"x": fp16(1, 8, 8, 8, 8), "weight": weight(8, 8, 3, 3, 3)}, chip="a12", os="17"),
         ),
         negative_examples=(Example("conv", {"x": _X, "weight": weight(8, 64, 3, 3)}, chip="a12", os="17"),),
-    ),
-    Rule(
-        id="ne-conv-dilated-row",
-        unit=NEURAL_ENGINE,
-        ops=("conv",),
-        when=_unfolded,
-        effect="fails",
-        message="a dilated convolution over such a wide tensor makes the compiler fail, and the whole"
-        " function leaves the Neural Engine: {detail}",
-        core_ml="Tensor dimensions N1D1C27H1W16386 are not within supported range",
-        fix="work in chunks of the long axis, so that (width + padding) x dilation stays within 16384",
-        source=f"{MOBIUS} (M2, macOS 26.5)",
-        confidence="measured",
-        scope=Scope(neural_engine=(None, 15)),
-        applies_to=(
-            Example(
-                "conv",
-                {
-                    "x": fp16(1, 27, 1, 8192),
-                    "weight": weight(27, 27, 1, 3),
-                    "dilations": [1, 2],
-                    "pad_type": "same",
-                },
-                chip="m2",
-                os="26.5",
-            ),
-        ),
-        negative_examples=(
-            Example(
-                "conv",
-                {
-                    "x": fp16(1, 27, 1, 8191),
-                    "weight": weight(27, 27, 1, 3),
-                    "dilations": [1, 2],
-                    "pad_type": "same",
-                },
-                chip="m2",
-                os="26.5",
-            ),
-            Example(
-                "conv", {"x": fp16(1, 27, 1, 8192), "weight": weight(27, 27, 1, 3)}, chip="m2", os="26.5"
-            ),
-        ),
     ),
     Rule(
         id="ne-conv-long-depthwise",

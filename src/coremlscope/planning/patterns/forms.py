@@ -12,7 +12,7 @@ from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 
 if TYPE_CHECKING:
-    from coremlscope.planning.placement.rules.rule import RuleContext
+    from coremlscope.planning.patterns.rule import RuleContext
 
 #: Element types of floating-point computation; booleans are masks.
 FLOATING = frozenset({DType.FP16, DType.FP32, DType.BOOL})

@@ -12,11 +12,11 @@ import pytest
 
 import coremlscope
 from coremlscope.base.errors import CoremlscopeError, InputError, UnsupportedModelError
-from coremlscope.describe.model import describe_model
-from coremlscope.describe.refusals import find_refusals
 from coremlscope.dropin.errors import check_accepted
 from coremlscope.formats import container
 from coremlscope.model import ir
+from coremlscope.planning.hazards.find import find_on_model
+from coremlscope.planning.hazards.summary import describe_model
 from coremlscope.runtime.execution.binding import bind_model
 from coremlscope.studies.doctor.model import find_problems
 from tests.support.classical_specs import array_type, classifier, model_spec, read_spec
@@ -29,7 +29,7 @@ _FP16, _FP32, _FP64, _INT32 = 65552, 65568, 65600, 131104
 
 
 def _ids(one: ir.Model) -> list[str]:
-    return [finding.id for finding in find_refusals(one)]
+    return [finding.id for finding in find_on_model(one)]
 
 
 def _identity(feature: ir.Feature, version: int = 9) -> ir.Model:
@@ -241,7 +241,7 @@ def test_values_between_stages_have_one_type() -> None:
 
 def test_rules_hold_for_stages() -> None:
     inner = _suppressor(_FP16, _FP16, 7)
-    (found,) = find_refusals(pipeline(inner.description.main.inputs, inner.description.main.outputs, inner))[
+    (found,) = find_on_model(pipeline(inner.description.main.inputs, inner.description.main.outputs, inner))[
         -1:
     ]
     assert (found.id, "in stage 0" in found.text) == ("refused-suppression", True)

@@ -7,7 +7,10 @@ import msgspec
 from coremlscope.devices.unit import ComputeUnit
 from coremlscope.results.plan import DEFECTS, Effect, Reason, Support
 
-__all__ = ["DEFECTS", "Effect", "Reason", "Support", "Verdict"]
+__all__ = ["DEFECTS", "SPREAD", "Effect", "Reason", "Support", "Verdict"]
+
+#: Precedes the reason of one operation at the others that leave a unit with it.
+SPREAD = "the compiler rejects the whole function because of "
 
 
 class Verdict(msgspec.Struct, frozen=True):

@@ -76,7 +76,7 @@ from coremlscope.model.ir import (
 from coremlscope.ops import OPS, has_traits
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundValue, OpView
-from coremlscope.planning.placement.verdict import Effect, Reason, Verdict
+from coremlscope.planning.patterns.verdict import Effect, Reason, Verdict
 
 #: The framework that plans programs: Core ML, or Core AI for `.aimodel` programs.
 Runtime = Literal["Core ML", "Core AI"]

@@ -1,13 +1,12 @@
-"""Models that Core ML refuses: rules about interfaces, by Apple's published validators and public reports."""
+"""What a model shows as a whole: Core ML's rules about interfaces, by its published validators and public
+reports, and values that an app cannot use."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
-import msgspec
-
-from coremlscope.base.findings import Confidence, Finding
+from coremlscope.describe.pictures import describe_dark_pictures
 from coremlscope.describe.stages import programs_of
 from coremlscope.model import schema
 from coremlscope.model.features import describe_feature, describe_shape
@@ -34,6 +33,7 @@ from coremlscope.model.ir import (
     TensorType,
 )
 from coremlscope.ops.classical.suppression import NonMaximumSuppression
+from coremlscope.planning.hazards.hazard import KnownHazard
 
 _VALIDATORS = "https://github.com/apple/coremltools/blob/main/mlmodel/src/Validation"
 _INTERFACE = f"{_VALIDATORS}/InterfaceValidators.cpp"
@@ -45,47 +45,6 @@ _FIRST_OF_IOS_13 = 600
 #: Of a tensor.
 _MOST_DIMENSIONS = 5
 _NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
-
-
-class InterfaceRule(msgspec.Struct, frozen=True, kw_only=True):
-    """What Core ML requires of a model before it loads it.
-
-    Attributes:
-        id: A stable identifier in kebab case.
-        find: Yields how a model that is not a pipeline, or a pipeline without its stages, breaks the rule.
-        fix: What to do.
-        source: Where the rule was published.
-        confidence: How it is known.
-    """
-
-    id: str
-    find: Callable[[Model], Iterator[str]]
-    fix: str
-    source: str
-    confidence: Confidence = "documented"
-
-
-def find_refusals(model: Model) -> tuple[Finding, ...]:
-    """Returns why Core ML does not load a model, for the model and for every stage of a pipeline."""
-    return tuple(_find(model, ""))
-
-
-def _find(model: Model, where: str) -> Iterator[Finding]:
-    if isinstance(model.content, Program) and model.content.is_core_ai:
-        return
-    for rule in RULES:
-        for text in rule.find(model):
-            yield Finding(
-                id=rule.id,
-                severity="warning",
-                text=f"Core ML refuses this model: {where}{text}.",
-                hint=rule.fix,
-                confidence=rule.confidence,
-                source=rule.source,
-            )
-    if isinstance(model.content, Pipeline):
-        for number, stage in enumerate(model.content.models):
-            yield from _find(stage, f"in {where.removeprefix('in ')}stage {number}, ")
 
 
 def _features(model: Model) -> Iterator[Feature]:
@@ -364,69 +323,104 @@ def _is_equivalent(a: FeatureType, b: FeatureType) -> bool:
     return type(a) is type(b)
 
 
-RULES: tuple[InterfaceRule, ...] = (
-    InterfaceRule(
+HAZARDS: tuple[KnownHazard, ...] = (
+    KnownHazard(
         id="refused-flexible-shape",
-        find=_flexible_shapes,
+        kind="refused",
+        phase="load",
+        check=_flexible_shapes,
         fix="make the default shape one of the allowed shapes",
         source=_INTERFACE,
+        confidence="documented",
     ),
-    InterfaceRule(
+    KnownHazard(
         id="refused-flexible-state",
-        find=_flexible_states,
+        kind="refused",
+        phase="load",
+        check=_flexible_states,
         fix="give states a fixed shape, and give all inputs of a model with states a range"
         " (ct.RangeDim(n, n + 1) for a fixed one), or none",
         source="https://github.com/apple/coremltools/issues/2537, https://github.com/apple/coremltools/issues/2548",
         confidence="measured",
     ),
-    InterfaceRule(
+    KnownHazard(
         id="refused-rank",
-        find=_ranks,
+        kind="refused",
+        phase="load",
+        check=_ranks,
         fix="keep to five dimensions: merge some before the operation, and split them again behind it",
         source="https://github.com/apple/coremltools/issues/1723",
         confidence="measured",
     ),
-    InterfaceRule(
+    KnownHazard(
         id="refused-image-output",
-        find=_image_channels,
+        kind="refused",
+        phase="load",
+        check=_image_channels,
         fix="give the output as many channels as its color space has, or declare it as a tensor",
         source="https://github.com/apple/coremltools/issues/1740",
+        confidence="documented",
     ),
-    InterfaceRule(
+    KnownHazard(
         id="refused-newer-type",
-        find=_newer_types,
+        kind="refused",
+        phase="load",
+        check=_newer_types,
         fix="convert for the system that the type needs (minimum_deployment_target), or use float32",
         source=_INTERFACE,
+        confidence="documented",
     ),
-    InterfaceRule(
+    KnownHazard(
         id="refused-classifier-batch",
-        find=_classified_batches,
+        kind="refused",
+        phase="load",
+        check=_classified_batches,
         fix="convert the classifier for one sample, with a fixed batch of 1, or without classifier_config",
         source="https://github.com/apple/coremltools/pull/2793",
         confidence="measured",
     ),
-    InterfaceRule(
+    KnownHazard(
         id="refused-predicted-feature",
-        find=_predicted_features,
+        kind="refused",
+        phase="load",
+        check=_predicted_features,
         fix="name an output of the right type as predictedFeatureName",
         source=_INTERFACE,
+        confidence="documented",
     ),
-    InterfaceRule(
+    KnownHazard(
         id="refused-network-input",
-        find=_network_inputs,
+        kind="refused",
+        phase="load",
+        check=_network_inputs,
         fix="convert with coremltools 4 or newer, which writes exact shapes",
         source=_NETWORK,
+        confidence="documented",
     ),
-    InterfaceRule(
+    KnownHazard(
         id="refused-suppression",
-        find=_suppression,
+        kind="refused",
+        phase="load",
+        check=_suppression,
         fix="let the detector and the suppression exchange float32: ct.TensorType(dtype=np.float32)",
         source=f"{_VALIDATORS}/NonMaximumSuppressionValidator.cpp",
+        confidence="documented",
     ),
-    InterfaceRule(
+    KnownHazard(
         id="refused-pipeline-value",
-        find=_passed_values,
+        kind="refused",
+        phase="load",
+        check=_passed_values,
         fix="give the value one type and shape in both descriptions",
         source=f"{_VALIDATORS}/PipelineValidator.cpp",
+        confidence="documented",
+    ),
+    KnownHazard(
+        id="dark-picture",
+        kind="wrong values",
+        check=describe_dark_pictures,
+        fix="scale the result to 0 to 255 before the output",
+        source="https://github.com/apple/coremltools/issues/2449",
+        confidence="documented",
     ),
 )

@@ -1,0 +1,1 @@
+"""The language of patterns: which forms of which operations a fact about a unit, chip and system concerns."""
