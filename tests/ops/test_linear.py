@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
+from coremlscope.base.errors import UnsupportedOpError
 from coremlscope.ops.lower import lower
 from tests.support.op_cases import check, works
 from tests.support.programs import bind_main, build
@@ -58,7 +59,6 @@ MATRICES = {
     "batched": ((2, 3, 4), (2, 4, 5), False, False),
     "broadcast": ((2, 1, 3, 4), (6, 5, 4), False, True),
     "broadcast x": ((3, 4), (2, 4, 5), False, False),
-    "vector x": ((4,), (2, 4, 5), False, False),
 }
 
 
@@ -78,6 +78,12 @@ def test_matmul(make):
         cases[f"{name}, x known"] = (partial(product, known={"x": x}), expected)
         cases[f"{name}, y known"] = (partial(product, known={"y": y}), expected)
     check(cases, inputs)
+
+
+def test_products_with_vectors_end_the_app_on_a_device():
+    x, y = _numbers(4), _numbers(2, 4, 5)
+    with pytest.raises(UnsupportedOpError, match="product with a vector"):
+        check({"vector": (lambda x: mb.matmul(x=x, y=y), np.matmul(x, y))}, {"x": x})
 
 
 def test_matmul_takes_the_element_type_of_what_is_not_constant():

@@ -95,7 +95,10 @@ def test_incomplete_windows(pad):
             lambda x: mb.max_pool(x=x, **given),
             _pool(x, pads, kernel, strides, np.nanmax, -np.inf, over),
         ),
-        "avg": (lambda x: mb.avg_pool(x=x, **given), _pool(x, pads, kernel, strides, np.nanmean, 0.0, over)),
+        "avg": (
+            lambda x: mb.avg_pool(x=x, **given),
+            _pool(x, [(pad, pad + 1)] * 2, kernel, strides, np.nanmean, 0.0),
+        ),
         "avg excluding": (
             lambda x: mb.avg_pool(x=x, **excluding),
             _pool(x, pads, kernel, strides, np.nanmean, np.nan, over),
@@ -103,6 +106,22 @@ def test_incomplete_windows(pad):
         "l2": (lambda x: mb.l2_pool(x=x, **given), _pool(x, pads, kernel, strides, _l2, 0.0, over)),
     }
     check(cases, {"x": x})
+
+
+def test_averages_of_incomplete_windows_as_core_ml_gives_them():
+    """The values that apple/coremltools pull request 2844 and issue 2772 print for Core ML, not PyTorch's."""
+    x = np.arange(49, dtype=np.float32).reshape(1, 1, 7, 7)
+    wide = {"kernel_sizes": [2, 2], "strides": [3, 3]}
+    cases = {
+        "plane": (
+            lambda x: mb.avg_pool(x=x, pad_type="valid", ceil_mode=True, **wide),
+            [[[[4.0, 7.0, 4.75], [25.0, 28.0, 15.25], [21.25, 22.75, 12.0]]]],
+        )
+    }
+    check(cases, {"x": x})
+    row = np.arange(7, dtype=np.float32).reshape(1, 1, 7)
+    line = {"kernel_sizes": [2], "strides": [3], "pad_type": "valid", "ceil_mode": True}
+    check({"row": (lambda x: mb.avg_pool(x=x, **line), [[[0.5, 3.5, 3.0]]])}, {"x": row})
 
 
 def test_no_window_starts_in_the_padding():

@@ -15,7 +15,7 @@ export type ComputeUnits = "all" | "cpu_and_gpu" | "cpu_and_ne" | "cpu_only";
 
 export type Confidence = "anecdotal" | "by analogy" | "documented" | "measured" | "static analysis";
 
-export type Effect = "advises" | "confirms" | "corrupts" | "crashes" | "fails" | "rejects" | "runs";
+export type Effect = "advises" | "confirms" | "corrupts" | "crashes" | "fails" | "hangs" | "rejects" | "runs";
 
 export type EstimateBasis = "calibrated" | "extrapolated";
 

@@ -164,11 +164,21 @@ def predict_files(
     with open_predictor(model, function, precision=precision) as predictor:
         values = read_inputs(predictor.description, inputs, shapes, resize)
         results, ranges = predictor.predict_with_ranges(values)
-    findings = find_on_model(model)
+        contradictions = predictor.contradictions
+    findings = (*find_on_model(model), *map(_contradiction, contradictions))
     if precision != "fp16":
         return results, findings
     ranged = note_ranges([body.graph for body in bodies_of(model, function)], ranges)
     return results, (*findings, *ranged)
+
+
+def _contradiction(text: str) -> Finding:
+    return Finding(
+        id="other-output",
+        severity="warning",
+        text=text,
+        hint="an app gets a buffer of the declared shape: convert again, and compare with a device",
+    )
 
 
 def _warn(findings: Iterable[Finding]) -> None:

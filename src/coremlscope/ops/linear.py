@@ -13,7 +13,7 @@ from coremlscope.ops.emit import BOOL, F32, I32, Lowering, Tensor, carry
 from coremlscope.ops.infer import broadcast_shapes, first_known
 from coremlscope.ops.spec import OpSpec, Work, moved
 from coremlscope.ops.traits import Trait
-from coremlscope.ops.view import CannotInfer, OpView
+from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 
 
 def _swapped(shape: Shape) -> Shape:
@@ -124,6 +124,8 @@ def _infer_matmul(view: OpView) -> Sequence[ValueType]:
 
 def _lower_matmul(op: Lowering) -> Tensor:
     product = _Product.of(op.view)
+    if product.x_is_vector or product.y_is_vector:
+        raise CannotLower("a product with a vector, at which Core ML ends the app (expand it to a matrix)")
     swaps = {
         "x": op.view.flag("transpose_x", False) and not product.x_is_vector,
         "y": op.view.flag("transpose_y", False) and not product.y_is_vector,

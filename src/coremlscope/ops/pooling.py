@@ -61,16 +61,14 @@ def _pool(op: Lowering, onnx_op: str, filler: float, counts_padding: bool | None
     if "auto_pad" in attributes:
         return op.emit(onnx_op, x, count_include_pad=include, **attributes)
     pads = window.paddings(spatial) or []
+    # Core ML takes the overhang of the last window for padding (source: apple/coremltools issue 2772).
     over = _overhang(window, spatial, pads)
-    too_wide = any(max(pad) >= size for pad, size in zip(pads, window.kernel, strict=True))
-    if too_wide and counts_padding is False:
-        raise CannotLower("averages over windows that contain only padding")
-    if too_wide or (counts_padding and any(over) and any(map(any, pads))):
-        # ONNX Runtime requires padding narrower than the window; overhang must not count as padding.
+    pads = [(before, after + more) for (before, after), more in zip(pads, over, strict=True)]
+    if any(max(pad) >= size for pad, size in zip(pads, window.kernel, strict=True)):
+        if counts_padding is False:
+            raise CannotLower("averages over windows that contain only padding")
+        # ONNX Runtime requires padding narrower than the window.
         x, pads = _pad(op, x, pads, filler), [(0, 0)] * len(pads)
-    if any(over):
-        pads = [(before, after + more) for (before, after), more in zip(pads, over, strict=True)]
-        include = None if include is None else 0
     if any(map(any, pads)):
         attributes["pads"] = interleaved(pads)
     else:

@@ -20,6 +20,7 @@ from coremlscope.ops.classical.function import with_absent_values
 from coremlscope.ops.program import Precision
 from coremlscope.runtime.engines.base import EngineOptions
 from coremlscope.runtime.execution.cache import ArtefactCache
+from coremlscope.runtime.execution.declared import find_contradictions
 from coremlscope.runtime.execution.executable import (
     DEFAULT_OPTIONS,
     CompileOptions,
@@ -394,6 +395,8 @@ class PipelinePredictor(Predictor):
         inputs = _pipeline_inputs(self.description.inputs, {name: tensors[name] for name in values})
         results = _run_stages(self.wiring, inputs, run_stage)
         outputs = {feature.name: feature for feature in self.description.outputs}
+        arrays = {name: held.tensor for name, held in results.items()}
+        self.contradictions = tuple(find_contradictions(self.model, self.description, arrays))
         return {name: held.value_for(outputs[name]) for name, held in results.items()}, tuple(ranges)
 
     def new_state(self) -> State:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import warnings
 import weakref
 from abc import ABC, abstractmethod
 from collections import OrderedDict
@@ -27,6 +28,7 @@ from coremlscope.ops.classical.function import with_absent_values
 from coremlscope.runtime.engines.host import processor_name
 from coremlscope.runtime.execution.binding import choose_function
 from coremlscope.runtime.execution.cache import ArtefactCache
+from coremlscope.runtime.execution.declared import find_contradictions
 from coremlscope.runtime.execution.executable import (
     DEFAULT_OPTIONS,
     CompileOptions,
@@ -54,12 +56,14 @@ class Predictor(ABC):
     Attributes:
         model: The model as it was read.
         description: The names and types of the inputs, outputs and states.
+        contradictions: How the results of the last prediction contradict the description, as sentences.
     """
 
     def __init__(self, model: Model, description: FunctionDescription) -> None:
         self.model = model
         self.description = description
         self._is_closed = False
+        self.contradictions: tuple[str, ...] = ()
 
     def predict(self, values: Mapping[str, Any], state: State | None = None) -> dict[str, Any]:
         """Predicts from feature values, which have the types of coremltools' `MLModel.predict`.
@@ -85,7 +89,7 @@ class Predictor(ABC):
                 zeros.
 
         Returns:
-            By output name.
+            By output name. Results that contradict the description are a RuntimeWarning, once.
 
         Raises:
             InputError: A value is missing or unknown, or has the wrong type or shape.
@@ -93,7 +97,10 @@ class Predictor(ABC):
             EngineError: The engine failed.
             UsageError: The predictor is closed.
         """
-        return self.predict_with_ranges(values, state)[0]
+        before, results = self.contradictions, self.predict_with_ranges(values, state)[0]
+        for text in self.contradictions if self.contradictions != before else ():
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+        return results
 
     @abstractmethod
     def predict_with_ranges(
@@ -199,6 +206,7 @@ class FunctionPredictor(Predictor):
         values = with_absent_values(self.model.content, self.description, values)
         tensors = to_tensors(self.description.inputs, values)
         executable, results, ranges = self.run(tensors, state)
+        self.contradictions = tuple(find_contradictions(self.model, self.description, results))
         return executable.features(results), ranges
 
     def run(
