@@ -149,7 +149,7 @@ def test_of_several_gpus_the_median_per_core_is_transferred() -> None:
         ("m4-max", "26", "recovered"),
         ("m4", "26.6", "transferred"),
         ("m1-max", "27", "transferred"),
-        *(("m4", "15", "assumed"), ("m4-max", "15", "assumed"), ("a19-pro", "27", "assumed")),
+        *(("a15", "17", "assumed"), ("m3", "14", "assumed")),
     ],
 )
 def test_small_layers_on_the_gpu_have_a_rate_with_systems_like_the_published_one(
@@ -158,6 +158,19 @@ def test_small_layers_on_the_gpu_have_a_rate_with_systems_like_the_published_one
     small, engine = (rate(chip, "linear, small", backend, system) for backend in ("mps_graph", "ane"))
     assert small.basis == basis
     assert (small.value > 5 * engine.value) == (basis != "assumed")
+
+
+@pytest.mark.parametrize(
+    ("chip", "system"), [("m4", "15"), ("m4-max", "15"), ("a19-pro", "27"), ("a16", "18")]
+)
+def test_a_lent_rate_has_an_interval_with_both_values(chip: str, system: str) -> None:
+    small = rate(chip, "linear, small", "mps_graph", system)
+    engine = rate(chip, "linear, small", "ane", system)
+    assert small.basis == "assumed"
+    assert small.low < engine.value
+    assert small.high > 5 * engine.value
+    if all_chips()[chip].platform == "macOS":
+        assert small.value == rate(chip, "linear, small", "mps_graph", "26").value
 
 
 def test_rates_of_another_system_of_the_chip_are_not_its_own() -> None:

@@ -182,7 +182,7 @@ _ROUNDED = 1e-3
 
 
 def _between(
-    count: float, rates: RateTable, names: tuple[str, str], size: float, border: Border
+    count: float, rates: RateTable, names: tuple[str, str], size: float, border: Border, wider: float = 1.0
 ) -> PlannedCosts:
     """A count divided by the rate of one of two leaves, chosen by a size.
 
@@ -193,15 +193,14 @@ def _between(
         size: What the leaves are chosen by.
         border: Between the nearest published sizes on either side of it both leaves are possible, and the
             interval of the cost spans both.
+        wider: A factor by which the border may be elsewhere.
     """
     chosen, other = names if size <= border.likely else reversed(names)
     prices = _at(count, rates, chosen)
-    if not border.low * (1 + _ROUNDED) < size < border.high * (1 - _ROUNDED):
+    if not border.low * (1 + _ROUNDED) / wider < size < border.high * (1 - _ROUNDED) * wider:
         return prices
-    return {
-        backend: _spanning(price_, one)
-        for (backend, price_), one in zip(prices.items(), _at(count, rates, other).values(), strict=True)
-    }
+    others = _at(count, rates, other)
+    return {backend: _spanning(cost, others[backend]) for backend, cost in prices.items()}
 
 
 def _spanning(chosen: PlannedCost, other: PlannedCost) -> PlannedCost:
@@ -292,7 +291,9 @@ def _transposed_convolution(view: OpView, rates: RateTable) -> PlannedCosts:
 
 #: The borders between leaves of `linear`, in elements of the result: the nearest published results on either
 #: side, 32×1024, 64×768 and 64×5248 (M4 Max) and 785×384 (M1 Max).
+#: The first one is of an M4 Max alone; elsewhere it may be as far away as its two sides are from each other.
 _LINEAR_MEDIUM, _LINEAR_LARGE = Border.between(32_768, 49_152), Border.between(301_440, 335_872)
+_BORDER_OF, _ELSEWHERE = "M4 Max", 1.5
 
 #: Rows of `linear` on the leaf of few rows, and the least number of published ones that are not.
 _FEW_ROWS, _MORE_ROWS = 8, 16
@@ -316,11 +317,14 @@ def _linear(view: OpView, rates: RateTable) -> PlannedCosts:
     if rows <= _FEW_ROWS:
         weights = _size(view.bound("weight").type)[1]
         return _between(operations, rates, ("linear, small", "linear, few rows"), weights, _FEW_WEIGHTS)
-    if elements >= _LINEAR_MEDIUM.high:
+    wider = 1.0 if rates.chip == _BORDER_OF else _ELSEWHERE
+    is_wide = outer > width or elements >= _LINEAR_MEDIUM.high * wider
+    if elements >= _LINEAR_MEDIUM.high and is_wide:
         return _between(operations, rates, ("linear, medium", "linear, large"), elements, _LINEAR_LARGE)
     of_leaf = _at(operations, rates, "linear, medium", "fitted")
     if outer <= width:
-        of_leaf = _between(operations, rates, ("linear, small", "linear, medium"), elements, _LINEAR_MEDIUM)
+        leaves = "linear, small", "linear, medium"
+        of_leaf = _between(operations, rates, leaves, elements, _LINEAR_MEDIUM, wider)
     if rows >= _MORE_ROWS:
         return of_leaf
     few = _at(operations, rates, "linear, few rows")

@@ -112,6 +112,8 @@ _SPREAD_ASSUMED: Mapping[ComputeUnit, float] = {NEURAL_ENGINE: 2.6, GPU: 2.6, CP
 _SEVERAL = 3
 #: The first version of Core ML whose plans differ: inputs are free from here on.
 _CHANGE = (26, 0)
+#: The first version of Core ML to which rates of later systems are lent: those of macOS 15 and iOS 18.
+_LENT_SINCE = (18, 0)
 #: The cost of changing the backend, and of ending on the Neural Engine (M4: 440 of 482 plans exactly).
 _SWITCH_MS = 0.125
 #: The cost of ending on the GPU: more than 0.066 ms, as SigLIP does not end there on an M4 Pro; less than on
@@ -232,22 +234,48 @@ def _lends(device: Device, one: Publication, name: str, backend: Backend) -> boo
 
     With macOS 26 small layers of `linear` are planned 40 times as fast on the GPU of an M4 Max as on its
     Neural Engine. Latencies show that small transformers run on the GPU of an M4 with macOS 26.6, but on the
-    Neural Engines of A14, A15 and M3 Max with earlier systems.
+    Neural Engines of A14, A15 and M3 Max with systems before macOS 15 and iOS 18.
     """
     match one.only_for.get((name, backend)):
         case "chip":
             return _is_own(device, one)
         case "system":
-            return one.os.platform == device.os.platform and _has_same_plans(device, one)
+            return one.os.platform == device.os.platform and device.os.core_ml >= _LENT_SINCE
     return True
 
 
+def _is_withheld(device: Device, one: Publication, name: str, backend: Backend) -> bool:
+    """Returns True if a rate of other systems may be that of the device, and no latency tells whether it is.
+
+    Where it is lent, that of another class may hold as well.
+    """
+    is_of_system = one.only_for.get((name, backend)) == "system" and device.os.core_ml >= _LENT_SINCE
+    return is_of_system and not (_has_same_plans(device, one) and one.os.platform == device.os.platform)
+
+
 def _rate(device: Device, ranked: list[Publication], name: str, backend: Backend) -> Rate:
-    known = [
-        (one, one.rates[name][backend])
-        for one in ranked
-        if backend in one.rates.get(name, {}) and _lends(device, one, name, backend)
-    ]
+    """Returns the rate of a class, with an interval that spans both values where one is of other systems."""
+    every = [(one, one.rates[name][backend]) for one in ranked if backend in one.rates.get(name, {})]
+    lent = [pair for pair in every if _lends(device, pair[0], name, backend)]
+    found = _rate_of(device, ranked, name, backend, lent)
+    withheld = [pair for pair in every if _is_withheld(device, pair[0], name, backend)]
+    if not withheld:
+        return found
+    unlent = [pair for pair in lent if pair not in withheld]
+    others = _rate_of(device, ranked, name, backend, unlent), _transferred(device, name, backend, withheld)
+    low, high = (pick(found.value, *(one.value for one in others)) for pick in (min, max))
+    why = "plans of other systems have a rate that is far from it; the interval includes both"
+    return replace(found, basis="assumed", low=min(low, found.low), high=max(high, found.high), note=why)
+
+
+def _rate_of(
+    device: Device,
+    ranked: list[Publication],
+    name: str,
+    backend: Backend,
+    known: list[tuple[Publication, PublishedNumber]],
+) -> Rate:
+    """Returns the rate of a class from the publications that lend it."""
     peak = _PEAKS.get(name, "") if UNIT_OF[backend] == CPU else ""
     is_own = bool(known) and _is_own(device, known[0][0])
     if not is_own and any(_is_own(device, one) and backend in one.rates.get(peak, {}) for one in ranked):
