@@ -1,0 +1,61 @@
+"""What a first answer says of this Mac; here the drop-in answers in Core ML's place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import coremltools as ct
+import pytest
+
+from coremlscope.api.this_mac import measure_this_mac
+from coremlscope.describe.this_mac import say_measured
+from coremlscope.measure.coreml.units import UNITS_VARIABLE
+from coremlscope.model.subject import Subject
+from tests.support import converted_models
+from tests.support.coreml_children import as_a_mac
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "mlp.mlpackage"
+    converted_models.mlp(precision=ct.precision.FLOAT16).save(str(path))
+    return path
+
+
+@pytest.mark.usefixtures("mac", "free_units")
+def test_this_mac_is_measured(package: Path) -> None:
+    calls: list[str] = []
+    (measured,), failed = measure_this_mac(Subject(package), lambda phase, *_: calls.append(phase))
+    assert not failed
+    assert {name: len(phase.samples_s) for name, phase in measured.phases.items()} == {
+        "compile": 1,
+        "first load": 1,
+        "load": 1,
+        "predict": len(measured.predict.samples_s) if measured.predict else 0,
+    }
+    assert dict.fromkeys(calls).keys() == {"compile", "first load", "load", "warm-up", "predict"}
+    assert "measured by Core ML under all." in say_measured((measured,), failed)
+
+
+@pytest.mark.usefixtures("free_units")
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("load aborts", ("no prediction was measured", "under all failed", "SIGABRT", "(phase: first load)")),
+        ("predict fails", ("no prediction was measured", "Failed to execute", "(phase: warm-up)")),
+        ("nan", ("a prediction took", "outputs are infinite or NaN")),
+    ],
+)
+def test_failures_are_in_the_first_sentence(
+    fault: str, said: tuple[str, ...], package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_a_mac(monkeypatch, fault)
+    sentence = say_measured(*measure_this_mac(Subject(package)))
+    assert all(part in sentence for part in said)
+
+
+@pytest.mark.usefixtures("mac")
+def test_a_held_setting_is_said(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(UNITS_VARIABLE, "cpu_only")
+    sentence = say_measured(*measure_this_mac(Subject(package)))
+    assert "under cpu_only; Core ML is held to this setting here." in sentence
