@@ -101,9 +101,6 @@ def _quick_coremltools() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _forked_children(_own_temporary_folder: None) -> Iterator[None]:
     """Forks the package's own children, where the system can."""
-    if sys.platform != "linux":
-        yield
-        return
     from tests.support.preloaded import forked_children
 
     with forked_children():

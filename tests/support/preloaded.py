@@ -1,7 +1,8 @@
 """Runs children in processes that are forked from one that has imported what they need: half a second less.
 
 A command starts a client, which passes its arguments, environment and standard streams to that process, waits
-for the child, and ends as it ended. Where the client is killed, the child is.
+for the child, and ends as it ended. Where the client is killed, the child is. On a Mac each child is a whole
+process: Core ML aborts in a forked one.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from coremlscope.base.processes.child import Child
 from coremlscope.base.processes.command import python_child
 from coremlscope.model.schema import message_class
 
-__all__ = ["forked_children", "preloaded_child", "preloading", "real_children", "start_children"]
+__all__ = ["CAN_FORK", "forked_children", "preloaded_child", "preloading", "real_children", "start_children"]
 
 _ENGINE = (
     "coremlscope.api",
@@ -79,6 +80,20 @@ server.shutdown(_socket.SHUT_WR)
 status = int(server.recv(16) or b"9")
 posix.kill(posix.getpid(), status & 127) if status & 127 else posix._exit(status >> 8)
 """
+#: Whether children are forked; only Linux has what the process that forks them waits with.
+CAN_FORK = sys.platform == "linux" and hasattr(os, "pidfd_open")
+#: Runs statements and a module as a process of its own, which ends with its parent.
+_WHOLE = f"""
+import runpy, sys
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from coremlscope.base.processes.command import follow_parent
+follow_parent()
+before, module, *arguments = sys.argv[1:]
+sys.argv[:] = [module, *arguments]
+exec(before, {{}})
+if module:
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+"""
 _ROOT, _ENVIRONMENT = Path(__file__).parents[2], dict(os.environ)
 _START = Child.__init__
 _folder = tempfile.TemporaryDirectory(prefix="coremlscope-tests-")
@@ -93,6 +108,8 @@ def preloaded_child(before: str, module: str = "", server: str = "coremltools") 
         module: The module; empty for the statements alone.
         server: What is imported: `engine`, or `coremltools` besides.
     """
+    if not CAN_FORK:
+        return (sys.executable, "-P", "-c", _WHOLE, before, module)
     return (sys.executable, "-I", "-S", "-c", _CLIENT, str(_addresses / server), before, module)
 
 
@@ -100,7 +117,7 @@ def preloaded_child(before: str, module: str = "", server: str = "coremltools") 
 def preloading(server: str = "coremltools") -> Iterator[None]:
     """Starts the process that children are forked from, unless it runs, and ends it at the end."""
     address = _addresses / server
-    if address.exists():
+    if address.exists() or not CAN_FORK:
         yield
         return
     command = (sys.executable, "-c", _SERVER, str(address))
@@ -115,6 +132,9 @@ def preloading(server: str = "coremltools") -> Iterator[None]:
 @contextmanager
 def forked_children() -> Iterator[None]:
     """Forks children that the package starts; the first one starts the process they come from."""
+    if not CAN_FORK:
+        yield
+        return
     with ExitStack() as servers:
         _fork_children(servers)
         try:

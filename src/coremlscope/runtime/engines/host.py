@@ -172,7 +172,7 @@ def conditions() -> Conditions | None:
 
 def logical_processors() -> int:
     """Returns the number of logical processors that this process may use."""
-    if sys.platform == "linux":
+    if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
@@ -185,7 +185,7 @@ def physical_cores() -> int:
     if sys.platform == "darwin":
         count = _sysctl("hw.physicalcpu")
         cores = int(count) if count.isdigit() else 0
-    elif sys.platform == "linux":
+    elif hasattr(os, "sched_getaffinity"):
         allowed = os.sched_getaffinity(0)
         blocks = [
             b for b in _cpuinfo() if b.get("processor", "").isdigit() and int(b["processor"]) in allowed
