@@ -119,8 +119,8 @@ def test_later_calls_begin_with_the_states_of_the_one_before(build: Callable[[],
     reference = build()
     found = verify(_average(), reference)
     assert found.passed
-    assert found.runs == ("fp32", "fp16", "fp32-call-3", "fp16-call-3")
-    assert found.inputs[-1].startswith("calls 2 and 3: other synthetic inputs")
+    assert found.runs == ("fp32", "fp16", "fp32-call-4", "fp16-call-4")
+    assert found.inputs[-1].startswith("calls 2 to 4: other synthetic inputs")
     # From zeros, the first call does not show what remains of the content.
     found = verify(_average(decay=0.9), reference)
     assert found.runs == ("fp32", "fp16", "fp32-call-2", "fp16-call-2")

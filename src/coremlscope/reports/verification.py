@@ -47,6 +47,7 @@ _CAUSES: dict[Cause, str] = {
     "sign": "wrong sign",
     "cast": "a wrong cast",
     "state": "a state that is not written",
+    "initial state": "a state that begins with other values",
     "swapped outputs": "swapped outputs",
     "extra operation": "an operation that the reference lacks",
     "missing operation": "a missing operation",

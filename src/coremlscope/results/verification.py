@@ -45,6 +45,7 @@ Cause = Literal[
     "sign",
     "cast",
     "state",
+    "initial state",
     "swapped outputs",
     "extra operation",
     "missing operation",
@@ -152,7 +153,8 @@ class VerifiedFault(msgspec.Struct, frozen=True, kw_only=True):
         inherited: The largest relative error of its arguments; None if it is infinite.
         made: The relative error of its results on exact arguments; None if it is infinite or unknown.
         others: Ids of further operations that make errors of their own.
-        elements: The number of elements that the cause predicts.
+        alike: Ids of further operations with the same cause.
+        elements: The number of elements that the cause predicts, on all inputs and at all steps.
         explained: How many of them are as predicted: all, unless the cause is not known.
         also: Further causes that explain all elements, less simple ones.
         values: The elements of the value that differ most.
@@ -173,6 +175,7 @@ class VerifiedFault(msgspec.Struct, frozen=True, kw_only=True):
     inherited: float | None = None
     made: float | None = None
     others: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()
     elements: int = 0
     explained: int = 0
     also: tuple[str, ...] = ()

@@ -71,6 +71,7 @@ class Check:
         notes: Remarks on the inputs.
         units: The runs on compute units, by the name of the setting.
         before: The inputs of earlier calls, whose states this one begins with.
+        others: Returns further calls, and the runs of the reference for them: a cause holds on them too.
         is_explained: Whether a remark explains all differences: no operation is searched for.
         is_half: Whether the model has fp16 values.
         has_rounded_weights: Whether its weights were rounded to fp16, or compressed.
@@ -94,6 +95,7 @@ class Check:
     notes: tuple[str, ...] = ()
     units: dict[str, Run] = field(default_factory=dict)
     before: tuple[Mapping[str, Array], ...] = ()
+    others: Callable[[], Sequence[tuple[FunctionCall, Run]]] = field(default=lambda: ())
     is_explained: bool = False
     kind: str = ""
     is_prepared: bool | None = None
@@ -197,7 +199,7 @@ class Check:
         self.progress("running the model in float32")
         self.exact = self.run_in("fp32")
         self.progress(f"running the reference {reference.label}")
-        self.theirs = self._reference_run(reference, drawn)
+        self.theirs = self.run_reference(reference, drawn)
         self.matched = _match(self.exact, self.theirs)
         if not self.matched:
             raise InputError(
@@ -239,7 +241,7 @@ class Check:
             )
             self.note("state-not-kept", text, hint)
 
-    def _reference_run(self, reference: Reference, drawn: Inputs) -> Run:
+    def run_reference(self, reference: Reference, drawn: Inputs) -> Run:
         """Runs the reference on pixels, and on pixels after the preprocessing; keeps what is nearer."""
         plain, names, runs = dict(drawn.tensors), tuple(drawn.prepared), list[tuple[Run, bool]]()
         has_own = isinstance(reference, CoreMLReference) and reference.takes_images

@@ -188,6 +188,29 @@ def other_kinds(chosen: Chosen, drawn: Inputs, seed: int = 0) -> Iterator[tuple[
         yield kind, msgspec.structs.replace(drawn, tensors=tensors, prepared=prepared)
 
 
+def further_inputs(drawn: Inputs, seed: int = 0) -> Iterator[Inputs]:
+    """Yields two other sets of inputs of the ranges of some, the given ones varied as well: a cause has to
+    hold on them too.
+
+    Args:
+        drawn: The inputs.
+        seed: The seed of the generator.
+    """
+    for number in range(2):
+        tensors = dict(drawn.tensors)
+        for name, given in drawn.tensors.items():
+            generator = np.random.default_rng([seed, number, *name.encode()])
+            if name in drawn.rows:
+                tensors[name] = generator.integers(0, drawn.rows[name], given.shape).astype(given.dtype)
+            elif given.dtype.kind == "f" and given.size and np.isfinite(given).all():
+                low, high = float(given.min()), float(given.max())
+                low = low if high > low else low - 1.0
+                made = low + (high - low) * generator.random(given.shape)
+                tensors[name] = np.asarray(made, given.dtype)
+        prepared = {name: _prepare(tensors[name], drawn.steps[name]) for name in drawn.prepared}
+        yield msgspec.structs.replace(drawn, tensors=tensors, prepared=prepared)
+
+
 def _indices(kind: Kind, given: Array, rows: int) -> Array:
     places = {"picture": np.arange(given.size).reshape(given.shape) % rows, "zeros": np.zeros_like(given)}
     return np.full_like(given, rows - 1) if kind == "edges" else places.get(kind, given)

@@ -52,6 +52,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         outputs: The name of the value of each output, in order.
         has_intermediates: False if only the outputs are known.
         states: The names of those outputs that are the content of states, or buffers, after the run.
+        initial: What states held before the first call, by the name of the value that holds their content
+            afterwards, as far as that is known.
         by_order: The inputs of a reference that were assigned by their order, though others would fit as
             well: the name of the model's input by that of the reference's.
     """
@@ -61,6 +63,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     outputs: Mapping[str, str]
     has_intermediates: bool = True
     states: frozenset[str] = frozenset()
+    initial: Mapping[str, Array] = {}
     by_order: Mapping[str, str] = {}
     _readers: dict[str, list[str]] = {}
 

@@ -6,18 +6,20 @@ import time
 from collections.abc import Callable, Iterable
 
 import msgspec.structs
+import numpy as np
 
 from coremlscope.base.errors import CoremlscopeError
 from coremlscope.model.ir import Array
 from coremlscope.ops.program import Precision
 from coremlscope.verification.check import Check
-from coremlscope.verification.inputs import Inputs, Kind
-from coremlscope.verification.own_run import next_states
+from coremlscope.verification.inputs import Inputs, Kind, further_inputs
+from coremlscope.verification.intermediates import Run
+from coremlscope.verification.own_run import FunctionCall, next_states
 from coremlscope.verification.references.arrays import SavedReference
 from coremlscope.verification.references.contract import Reference
 
-#: Calls that are compared: the second one reads what the first wrote, the third what both did.
-_CALLS = 3
+#: Calls that are compared: the second one reads what the first wrote, the others what several did.
+_CALLS = 4
 #: How long other kinds of inputs are compared, in seconds.
 _MOST_SECONDS = 15.0
 
@@ -79,6 +81,61 @@ def first_differing_call(check: Check, reference: Reference, draw: Callable[[int
         if not current.passes:
             break
     return current
+
+
+def further_calls(
+    check: Check, reference: Reference, drawn: Inputs, draw: Callable[[int], Inputs], seed: int
+) -> list[tuple[FunctionCall, Run]]:
+    """Runs the reference on other inputs, or the next calls of a model with states, for causes to hold on.
+
+    Args:
+        check: The verification of the call with the fault.
+        reference: The reference.
+        drawn: The inputs of that call.
+        draw: Returns the inputs of a call by its number.
+        seed: The seed of other inputs.
+
+    Returns:
+        The calls of the model, and the runs of the reference; none for values that were saved.
+    """
+    if isinstance(reference, SavedReference):
+        return []
+    found: list[tuple[FunctionCall, Run]] = []
+    try:
+        if not _keep_states(check):
+            for other in further_inputs(drawn, seed):
+                call = msgspec.structs.replace(check.call, inputs=other.tensors)
+                found.append((call, check.run_reference(reference, other)))
+            return found
+        call, before, current = check.call, check.before, check
+        for number in range(check.number + 1, check.number + _CALLS):
+            before = (*before, call.inputs)
+            given, states = draw(number), _states_after(current)
+            call = msgspec.structs.replace(call, inputs=given.tensors, states=states)
+            current = check.of(call, before=before)
+            current.exact = current.run_in("fp32")
+            found.append((call, current.run_reference(reference, given)))
+    except CoremlscopeError:
+        return found  # The reference does not take such numbers.
+    return found
+
+
+def begin_with_states(check: Check) -> FunctionCall | None:
+    """Returns the first call with states that hold what those of the reference begin with; None if they do
+    already.
+
+    Core ML's states begin with zeros: a program cannot hold other values (coremltools' guide on stateful
+    models), an app writes them.
+    """
+    initial = {
+        name: check.theirs.initial[check.theirs.outputs[other]].reshape(check.exact.output(name).shape)
+        for name, other in check.matched.items()
+        if name in check.exact.states and check.theirs.outputs[other] in check.theirs.initial
+    }
+    wanted = {name: array.astype(np.float32) for name, array in initial.items() if array.any()}
+    if not wanted or check.before:
+        return None
+    return msgspec.structs.replace(check.call, states={"fp32": wanted, "fp16": wanted})
 
 
 def _keep_states(check: Check) -> bool:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from coremlscope.model.ir import Array
 from coremlscope.verification.causes.rounding import Rounded
@@ -107,6 +108,38 @@ def _site(check: Check, pairs: Sequence[Pair], errors: Errors, wrong: Sequence[s
         theirs=check.theirs,
         is_half=check.has_rounded_weights,
         until=until,
+    )
+
+
+def same_site(site: Site, call: FunctionCall, theirs: Run) -> Site:
+    """Returns the same value for another call.
+
+    Args:
+        site: The value.
+        call: The same function with other inputs, or states.
+        theirs: The run of the reference for these.
+
+    Raises:
+        EngineError: The engine failed.
+    """
+    given = {
+        pair.ours: pair.in_our_layout(
+            theirs.values[pair.theirs].array, site.ours.values[pair.ours].array.shape
+        )
+        for pair in (*site.bounds, site.pair)
+    }
+    dtypes = {name: site.ours.values[name].array.dtype for name in given}
+    bounds = {pair.ours: given[pair.ours].astype(dtypes[pair.ours]) for pair in site.bounds}
+    name = site.value.name
+    return replace(
+        site,
+        local=run_from(call, bounds, [name])[name],
+        expected=given[name],
+        made=math.inf,
+        given=given,
+        call=call,
+        theirs=theirs,
+        kept={},
     )
 
 

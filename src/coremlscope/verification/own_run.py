@@ -104,7 +104,7 @@ def record(
         for value in body.graph.inputs
         if value.name in given
     }
-    constants = constants_of(body)
+    constants = {**constants_of(body), **_decompressed(bound)}
     values, contents = dict(inputs), dict(_contents(body))
     for value, op in recorded:
         values[value.name] = Intermediate(
@@ -293,6 +293,17 @@ def _recorded(bound: BoundFunction) -> Iterator[tuple[Value, Op]]:
             f"the intermediate values of the model take {format_bytes(total)}, more than fits in memory",
             "set smaller shapes with --shape, or verify a part of the model",
         )
+
+
+def _decompressed(bound: BoundFunction) -> dict[str, Constant]:
+    """Returns the weights that operations compute from compressed ones when a model is loaded, by name."""
+    return {
+        value.name: known.constant
+        for view in bound.graph.ops
+        if view.op.type.startswith("constexpr_")
+        for value, known in zip(view.op.outputs, view.outputs, strict=False)
+        if known.constant is not None
+    }
 
 
 def _given(call: FunctionCall, body: Function, precision: Precision) -> dict[str, Array]:

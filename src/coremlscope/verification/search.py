@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Collection, Mapping, Sequence
 
@@ -19,13 +20,15 @@ from coremlscope.verification.causes.table import ROWS
 from coremlscope.verification.check import Check
 from coremlscope.verification.edits import set_constant
 from coremlscope.verification.intermediates import Run
-from coremlscope.verification.locate import errors_made, locate_conversion, locate_precision
+from coremlscope.verification.locate import errors_made, locate_conversion, locate_precision, same_site
 from coremlscope.verification.pairing import plain_name
 
 #: How many faults are named: a swap is two.
 _MOST_FAULTS = 4
 #: Operations among which a fault is searched for without values on the way.
 _FEW = 40
+#: Causes that are told once for all layers: those of another checkpoint, or of a compression.
+_OF_MANY_LAYERS = frozenset({"weights", "compressed weights"})
 #: How long the search takes at most, in seconds.
 _MOST_SECONDS = 30.0
 #: Replaces infinities of masks: sums with it stay below the largest fp16 number.
@@ -71,22 +74,37 @@ def _find_conversion_faults(check: Check, until: float) -> None:
     sites, check.made = locate_conversion(check, check.pairs, failing, until)
     right: dict[str, Array] = {}
     for site in sites:
-        if len(check.faults) >= _MOST_FAULTS:
-            return
         right[site.value.name] = site.expected
+        verdict = _judge_site(check, site)
+        last = check.faults[-1] if check.faults else None
+        is_more = last is not None and verdict.cause == last.cause and verdict.cause in _OF_MANY_LAYERS
+        if not is_more and len(check.faults) >= _MOST_FAULTS:
+            return
         is_right = all(output.passed for output in check.outputs_with("fp32", right))
-        _judge_site(check, site, repairs=is_right)
+        if last is not None and is_more:
+            op = site.ours.values[verdict.value].op
+            check.faults[-1] = msgspec.structs.replace(last, alike=(*last.alike, op), repairs=is_right)
+        else:
+            _add_site(check, site, verdict, repairs=is_right)
         if is_right:
             return
     if not right:
         _note_gradual(check)
 
 
-def _judge_site(check: Check, site: Site, *, repairs: bool) -> None:
-    """Adds the fault of a site."""
+def _judge_site(check: Check, site: Site) -> Verdict:
+    """Returns the cause of the error that a value has of its own."""
     what = f"off by {site.made:.2g}" if np.isfinite(site.made) else "infinite or NaN"
     text = f"on the reference's own values its result is {what}, relative to {shown(site.pair.theirs)}"
-    verdict = judge([site], ROWS, Verdict(cause="unknown", value=site.value.name, text=text))
+    unknown = Verdict(cause="unknown", value=site.value.name, text=text)
+
+    def others() -> list[Site]:
+        return [same_site(site, call, theirs) for call, theirs in check.others()]
+
+    return judge(site, ROWS, unknown, functools.cache(others))
+
+
+def _add_site(check: Check, site: Site, verdict: Verdict, *, repairs: bool) -> None:
     check.add_fault(
         "conversion",
         "fp32",
@@ -281,7 +299,7 @@ def _judge_rounding(check: Check, run: str, kind: FaultKind, case: Rounded) -> N
     """Adds the fault of rounding."""
     size = f"{case.total:.2g}" if np.isfinite(case.total) else "an infinite number"
     text = f"rounding moves its result by {size}, relative to its size, and no cause explains all elements"
-    verdict = judge([case], ROUNDING_ROWS, Verdict(cause="unknown", value=case.name, text=text))
+    verdict = judge(case, ROUNDING_ROWS, Verdict(cause="unknown", value=case.name, text=text))
     ids, repairs = _in_float32(check, run, case, verdict.value) if kind == "precision" else ([], None)
     if ids:
         advice, code = f"keep {listed(case.exact, ids)} in float32", selector(case.exact, ids)

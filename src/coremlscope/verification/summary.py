@@ -43,7 +43,7 @@ def summarise(check: Check, drawn: Inputs, later: Check | None) -> Verification:
             notes.append(f"in float32 also {', '.join(_kinds_until(later))}")
         else:
             what = "other synthetic inputs" if drawn.synthetic else "the same inputs"
-            calls = ["call 2", "calls 2 and 3"][later.number - 2]
+            calls = "call 2" if later.number == 2 else f"calls 2 to {later.number}"
             notes.append(f"{calls}: {what}, with the states of the call before")
     return Verification(
         model="" if model.source is None else path_text(model.source),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Sequence
 
@@ -20,10 +21,16 @@ from coremlscope.planning.forecast.model_findings import describe_remark
 from coremlscope.results.verification import Verification
 from coremlscope.runtime.execution.binding import choose_function
 from coremlscope.runtime.execution.wiring import stage_names
+from coremlscope.verification.causes.site import Verdict
 from coremlscope.verification.check import Check
 from coremlscope.verification.core_ml_units import check_on_units
 from coremlscope.verification.inputs import Inputs, choose_inputs, other_kinds
-from coremlscope.verification.later_calls import first_differing_call, first_differing_kind
+from coremlscope.verification.later_calls import (
+    begin_with_states,
+    first_differing_call,
+    first_differing_kind,
+    further_calls,
+)
 from coremlscope.verification.outputs import Tolerance
 from coremlscope.verification.own_run import FunctionCall
 from coremlscope.verification.references.choice import given_inputs, open_reference
@@ -110,20 +117,48 @@ def verify(
     check.run_both(opened, drawn)
     remarks = [*_interfaces(check, opened), *_training(check, opened, drawn)]
     remarks += note_inputs(check, opened, drawn)
-    later = first_differing_call(check, opened, draw)
+    begun, states = check, begin_with_states(check)
+    if states is not None:  # What follows is compared with states that begin as those of the reference.
+        begun = check.of(states)
+        begun.run_both(opened, drawn)
+    later = first_differing_call(begun, opened, draw)
     if later is None and check.passes:
         later = first_differing_kind(check, opened, other_kinds(chosen, drawn, seed))
     check_on_units(check, compute_units, core_ml_limits(effort or Effort()))
-    searched = check if later is None or later.passes else later
+    searched = begun if later is None or later.passes else later
+    if states is not None:
+        _add_initial_states(check, states, repairs=searched.passes)
+    searched.others = functools.cache(
+        lambda: further_calls(searched, opened, drawn, draw, seed)  # Of a kind as well: other numbers.
+    )
     try:
-        find_faults(searched)
+        if states is None or not searched.passes:
+            find_faults(searched)
     except CoremlscopeError as error:
         check.note(
             "search-ended", f"The search for the fault ended early: {error.message}.", error.hint or ""
         )
+    check.faults += begun.faults if begun is not check else []
     find_unit_faults(check)
     check.findings += [*remarks, *_reported(model), *unused_limits(check.outputs, tolerance)]
     return summarise(check, drawn, later)
+
+
+def _add_initial_states(check: Check, call: FunctionCall, *, repairs: bool) -> None:
+    """Adds the fault of states that begin with other values than those of the reference."""
+    states = call.states["fp32"]
+    listed = ", ".join(
+        f"{name} begins with 0 instead of {float(array[array != 0][0]):.6g}" for name, array in states.items()
+    )
+    verdict = Verdict(
+        cause="initial state",
+        value=check.exact.outputs[next(iter(states))],
+        text=f"{listed}: a Core ML state holds zeros at first",
+        elements=sum(array.size for array in states.values()),
+        advice="write the values of the reference to the state before the first prediction",
+        code="; ".join(["state = model.make_state()", *(f"state.write_state({one!r}, …)" for one in states)]),
+    )
+    check.add_fault("conversion", "fp32", verdict, (0.0, None), repairs=repairs)
 
 
 def _opened(model: Model, reference: object, function: str | None) -> Reference:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -20,6 +21,8 @@ from coremlscope.verification.pairing import Pair, general_type
 
 #: Layers into which a normalization is folded.
 _WEIGHTED = frozenset({"conv", "conv_transpose", "linear"})
+#: Weights of the reference that are tried in place of one, and choices of all of a layer together.
+_MOST_FITTING, _MOST_COMBINED = 8, 16
 #: A compressed weight has fewer values.
 _FEW_VALUES = 256
 _Floats = npt.NDArray[np.float64]
@@ -44,36 +47,37 @@ def propose_weights(site: Site) -> Iterator[Hypothesis[Site]]:
 
 
 def _choices(mine: Mapping[str, Array], own: Sequence[Array]) -> Iterator[dict[str, Array]]:
-    """Yields what weights could be instead: all that fit only one, then each by itself."""
-    fitting = {name: list(_fitting(array, own)) for name, array in mine.items()}
-    sure = {
-        name: found[0]
-        for name, found in fitting.items()
-        if len(found) == 1 and relative_error(mine[name], found[0]) > SAME
-    }
-    if len(sure) > 1:
-        yield sure
-    for name, several in fitting.items():
-        yield from ({name: one} for one in several if relative_error(mine[name], one) > SAME)
-    pairs = [(n, m) for n in fitting for m in fitting if n < m and mine[n].size == mine[m].size]
-    for first, second in pairs:
-        yield {
-            first: mine[second].reshape(mine[first].shape),
-            second: mine[first].reshape(mine[second].shape),
-        }
+    """Yields what weights could be instead: all of a layer together, then each by itself, then two for each
+    other. A weight that the reference has stays."""
+    fitting: dict[str, list[Array]] = {}
+    for name, array in mine.items():
+        several = list(_fitting(array, own))
+        if not any(relative_error(array, one) <= SAME for one in several):
+            fitting[name] = several[:_MOST_FITTING]
+    together = [name for name, several in fitting.items() if several]
+    if len(together) > 1:
+        combined = itertools.product(*(fitting[name] for name in together))
+        for chosen in itertools.islice(combined, _MOST_COMBINED):
+            yield dict(zip(together, chosen, strict=True))
+    for name in together:
+        yield from ({name: one} for one in fitting[name])
+    for first, second in itertools.combinations(mine, 2):
+        if mine[first].size == mine[second].size and relative_error(mine[first], mine[second]) > SAME:
+            yield {
+                first: mine[second].reshape(mine[first].shape),
+                second: mine[first].reshape(mine[second].shape),
+            }
 
 
 def _fitting(wrong: Array, own: Sequence[Array]) -> Iterator[Array]:
-    """Yields the weights of the reference that have the size of one of the model, in its layout."""
-    for right in own:
-        if right.size != wrong.size:
-            continue
-        for order in [tuple(range(right.ndim)), (1, 0, *range(2, right.ndim))][: 1 + (right.ndim > 1)]:
-            moved = np.transpose(right, order)
-            if [d for d in moved.shape if d > 1] == [d for d in wrong.shape if d > 1]:
+    """Yields the weights of the reference that have the size of one of the model, in its layout: as they are,
+    then with the first two axes exchanged."""
+    shape = [size for size in wrong.shape if size > 1]
+    for is_turned in (False, True):
+        for right in (one for one in own if one.size == wrong.size and (one.ndim > 1 or not is_turned)):
+            moved = np.swapaxes(right, 0, 1) if is_turned else right
+            if [size for size in moved.shape if size > 1] == shape:
                 yield moved.reshape(wrong.shape)
-                if right.ndim != 2 or right.shape[0] != right.shape[1]:
-                    break
 
 
 def _wrong(

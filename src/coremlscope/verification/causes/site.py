@@ -107,26 +107,42 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     code: str = ""
 
 
-def judge(places: Sequence[At], rows: Sequence[Row[At]], unknown: Verdict) -> Verdict:
+def _nowhere() -> Sequence[Any]:
+    return ()
+
+
+def judge(
+    place: At, rows: Sequence[Row[At]], unknown: Verdict, others: Callable[[], Sequence[At]] = _nowhere
+) -> Verdict:
     """Finds the first cause whose prediction holds for each element, on all inputs.
 
     Args:
-        places: The same place with each of the inputs, and at each step.
+        place: The place.
         rows: The causes, the simplest first.
         unknown: What is said if none does; the causes that formed a hypothesis are added.
+        others: Returns the same place with other inputs, and at further steps.
     """
     best: Verdict | None = None
     refuted, until = dict[str, None](), math.inf
     for row in rows:
         if time.monotonic() > until:
             break
-        for found in row.propose(places[0]):
-            if not all(place.tells(*found.predict(place)) for place in places):
-                refuted[row.cause] = None
+        for found in row.propose(place):
+            predicted, observed = found.predict(place)
+            if predicted is None:
+                continue
+            refuted[row.cause] = None
+            if not place.tells(predicted, observed):
+                continue
+            further = [(one, found.predict(one)) for one in others()]
+            if not all(one.tells(*pair) for one, pair in further):
                 continue
             cause = found.cause or row.cause
             if best is None:
-                best, until = _verdict(places, row, found), time.monotonic() + _FURTHER_SECONDS
+                elements = sum(
+                    int(np.asarray(one).size) for one in (observed, *(pair[1] for _, pair in further))
+                )
+                best, until = _verdict(row, found, elements), time.monotonic() + _FURTHER_SECONDS
             elif cause not in (best.cause, *best.also):
                 best = msgspec.structs.replace(best, also=(*best.also, cause))
             break
@@ -136,12 +152,12 @@ def judge(places: Sequence[At], rows: Sequence[Row[At]], unknown: Verdict) -> Ve
     return msgspec.structs.replace(unknown, text=text)
 
 
-def _verdict(places: Sequence[At], row: Row[At], found: Hypothesis[At]) -> Verdict:
+def _verdict(row: Row[At], found: Hypothesis[At], elements: int) -> Verdict:
     return Verdict(
         cause=found.cause or row.cause,
         value=found.value,
         text=found.text,
-        elements=sum(int(np.asarray(found.predict(place)[1]).size) for place in places),
+        elements=elements,
         advice=found.advice or row.fix,
         code=found.code,
     )

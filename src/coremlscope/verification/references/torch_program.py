@@ -78,6 +78,7 @@ class ExportedReference:
         earlier = [_to_tensors(torch, match_inputs(one, wanted).arrays) for one in before]
         given = match_inputs(inputs, wanted)
         recorder = _recorder(torch, module)
+        initial = {name: _array(buffer.clone()) for name, buffer in module.named_buffers()}
         try:
             with torch.no_grad(), _kept_buffers(module), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -86,9 +87,9 @@ class ExportedReference:
                 recorder.run(*_to_tensors(torch, given.arrays).values())
         except Exception as error:  # the author's code may raise anything
             raise EngineError(f"PyTorch cannot run {self.label}: {_reason(error)}") from error
-        return msgspec.structs.replace(
-            _run_of(module, recorder, f"PyTorch, {self.label}"), by_order=given.by_order
-        )
+        run = _run_of(module, recorder, f"PyTorch, {self.label}")
+        contents = {content: initial[name] for name, content in run.outputs.items() if name in initial}
+        return msgspec.structs.replace(run, by_order=given.by_order, initial=contents)
 
 
 class ModuleReference:
