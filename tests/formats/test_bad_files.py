@@ -77,6 +77,8 @@ class TestNotAModel:
             ("m.mlmodel", b'{"a": 1}', "is JSON", "mlpackage"),
             ("m.mlmodel", b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer", "git lfs pull"),
             ("m.mlmodel", b"<html>404</html>", "HTML", "download"),
+            ("m.mlmodel", b"book\x8c\0\0\0mark" + bytes(36), "a Finder alias", "the model itself"),
+            ("m.mlpackage", b"book\x8c\0\0\0mark" + bytes(36), "a Finder alias", "the model itself"),
             ("m.onnx", b"\x08\x08\x12\x07pytorch", "is an ONNX model", "convert the network"),
             ("m.tar.gz", b"\x1f\x8b\x08\x00", "gzip", "unpack"),
             ("m.pt", b"\x80\x02}q\x00.", "PyTorch", "convert the network"),

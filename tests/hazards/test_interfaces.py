@@ -15,6 +15,7 @@ from coremlscope.base.errors import CoremlscopeError, InputError, UnsupportedMod
 from coremlscope.dropin.errors import check_accepted
 from coremlscope.formats import container
 from coremlscope.model import ir
+from coremlscope.planning.hazards import interfaces
 from coremlscope.planning.hazards.find import find_on_model
 from coremlscope.planning.hazards.summary import describe_model
 from coremlscope.runtime.execution.binding import bind_model
@@ -29,7 +30,8 @@ _FP16, _FP32, _FP64, _INT32 = 65552, 65568, 65600, 131104
 
 
 def _ids(one: ir.Model) -> list[str]:
-    return [finding.id for finding in find_on_model(one)]
+    rows = {row.id for row in interfaces.HAZARDS}
+    return [finding.id for finding in find_on_model(one) if finding.id in rows]
 
 
 def _identity(feature: ir.Feature, version: int = 9) -> ir.Model:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from coremlscope.studies.doctor.model import ModelReport
 
 _STDIN = "-"
+#: Suffixes of models, also of files that are none.
+_MODELS = (".mlmodel", ".mlpackage", ".mlmodelc", ".aimodel")
 #: Pipes that a shell opens for a command, as for `<(…)`, which are read once.
 _OPEN_ALREADY = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 #: The exit code where something that coremlscope needs is broken.
@@ -121,7 +123,7 @@ def _report(name: str, systems: Sequence[OSRelease]) -> LogReport | ModelReport:
             return examine_onnx(path)
         if path.is_dir() or container.sniff(path) is not None or split_name(path) is not None:
             return examine_model(path, systems)
-        if is_other_model(path) and path.is_file():
+        if path.is_file() and (is_other_model(path) or path.suffix.lower() in _MODELS):
             return examine_model(path, systems)
         if not name.startswith(_OPEN_ALREADY):
             check_regular(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,7 +12,6 @@ import numpy as np
 from coremlscope.base.errors import CoremlscopeError, EngineError, InputError, UnsupportedModelError
 from coremlscope.model import ir
 from coremlscope.model.features.shapes import as_sequence
-from coremlscope.planning.hazards.find import find_in_model
 
 
 @contextlib.contextmanager
@@ -27,9 +27,19 @@ def as_runtime_error(prefix: str = "") -> Iterator[None]:
 
 def check_accepted(model: ir.Model) -> None:
     """Raises UnsupportedModelError for a model that Core ML does not compile or load."""
+    from coremlscope.planning.hazards.find import find_in_model
+
     for hazard in find_in_model(model):
         if hazard.kind == "refused":
             raise UnsupportedModelError(f"{hazard.text}.", f"{hazard.fix}; see {hazard.source}")
+
+
+def warn_of_hazards(model: ir.Model) -> None:
+    """Warns once of each known hazard that a model meets on every unit, chip and system."""
+    from coremlscope.planning.hazards.find import find_everywhere
+
+    for hazard in find_everywhere(model):
+        warnings.warn(f"{hazard.text}: {hazard.fix} ({hazard.source})", RuntimeWarning, stacklevel=4)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from typing import Any
 
 from coremlscope.dropin import compiled
 from coremlscope.dropin.compute_devices import compute_devices
-from coremlscope.dropin.errors import as_runtime_error, check_accepted, prediction_errors
+from coremlscope.dropin.errors import as_runtime_error, check_accepted, prediction_errors, warn_of_hazards
 from coremlscope.dropin.plan import ComputePlanProxy, chosen_device, load_plan, read_compiled
 from coremlscope.dropin.states import StateProxy
 from coremlscope.dropin.structure import model_structure
@@ -74,6 +74,7 @@ class ModelProxy:
             start = time.perf_counter_ns()
             self._model = container.read(self._folder)
             check_accepted(self._model)
+            warn_of_hazards(self._model)
             cache = default_cache() if self._folder == source else None
             self._predictor = open_predictor(self._model, function_name or None, cache)
             weakref.finalize(self, self._predictor.close)

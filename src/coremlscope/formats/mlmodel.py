@@ -268,6 +268,8 @@ def _no_content(
 
 
 def _other_content(data: bytes, source: Path | None) -> tuple[str, str]:
+    if data[:4] == b"book" and data[8:12] == b"mark":
+        return "a Finder alias to a file of another Mac", "commit or copy the model itself"
     for start, what, hint in _OTHER_CONTENT:
         if data.lstrip()[: len(start)] == start:
             return what, hint

@@ -7,7 +7,7 @@ model meets.
 
 from __future__ import annotations
 
-from coremlscope.planning.hazards import crashes, interfaces, loads, values
+from coremlscope.planning.hazards import crashes, interfaces, loads, programs, values
 from coremlscope.planning.hazards.hazard import KnownHazard
 from coremlscope.planning.patterns.rule import GraphRule, Rule
 
@@ -16,6 +16,7 @@ __all__ = ["HAZARDS", "HAZARD_OF_RULE", "HAZARD_RULES", "KnownHazard"]
 #: Every row.
 HAZARDS: tuple[KnownHazard, ...] = (
     *interfaces.HAZARDS,
+    *programs.HAZARDS,
     *loads.HAZARDS,
     *crashes.HAZARDS,
     *values.HAZARDS,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
-from coremlscope.base.errors import MissingWeightsError
+from coremlscope.base.errors import CoremlscopeError, MissingWeightsError
 from coremlscope.base.findings import Finding, least_known
 from coremlscope.base.units import shown
 from coremlscope.devices.catalog import find_device
 from coremlscope.devices.release import OSRelease
 from coremlscope.devices.unit import CPU, SETTINGS, UNIT_WORDS, UNITS
 from coremlscope.model.ir import Model, Pipeline, Program
-from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpView
+from coremlscope.ops.view import CONTRADICTIONS, BoundGraph, CannotInfer, CannotLower, OpView
 from coremlscope.planning.hazards import HAZARD_OF_RULE, HAZARDS
 from coremlscope.planning.hazards.hazard import GraphPattern, KnownHazard, OpPattern
 from coremlscope.planning.patterns.forms import join_words
@@ -20,6 +21,7 @@ from coremlscope.planning.patterns.scopes import describe_scope
 from coremlscope.planning.patterns.verdict import SPREAD
 from coremlscope.results.hazard import HAZARD_KINDS, Hazard
 from coremlscope.results.plan import DEFECTS, PlannedOp, PlanView, Reason
+from coremlscope.runtime.execution.binding import bind_model
 
 #: Raised where an argument is absent, only known at run time, in a missing file, or not valid.
 _UNKNOWN = (CannotInfer, CannotLower, MissingWeightsError, *CONTRADICTIONS)
@@ -83,6 +85,32 @@ def find_in_function(
                 scope=describe_scope(row.scope),
                 ops=named,
             )
+
+
+def find_everywhere(model: Model) -> Iterator[Hazard]:
+    """Yields what a model meets on every unit, chip and system, as far as more than an anecdote tells.
+
+    Functions that cannot be bound have none.
+    """
+    yield from (hazard for hazard in find_in_model(model) if hazard.confidence != "anecdotal")
+    program = model.content
+    for name in (
+        model.description.functions if isinstance(program, Program) and not program.is_core_ai else ()
+    ):
+        with suppress(CoremlscopeError):
+            graph = bind_model(model, name).graph
+            views = list(_walk(graph))
+            producers = {value.name: view for view in views for value in view.op.outputs}
+            for hazard in find_in_function(views, producers, ProgramFacts(), on_every_unit=True):
+                if hazard.confidence != "anecdotal":
+                    yield hazard
+
+
+def _walk(graph: BoundGraph) -> Iterator[OpView]:
+    for view in graph.ops:
+        yield view
+        for block in view.blocks:
+            yield from _walk(block)
 
 
 def _match(
