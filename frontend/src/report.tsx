@@ -1,11 +1,10 @@
 import { type ComponentChildren, createContext } from "preact";
 import { useContext, useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { type LayerView, readAddress, writeAddress } from "./data/address";
-import { type Change, changes, proposed } from "./data/answers";
 import { type Costs, timesOf } from "./data/critical";
 import { type Filter, NO_FILTER } from "./data/filter";
 import { Placement } from "./data/placement";
-import { covers, measurementName, sortFindings, type Target, targetsOf } from "./data/profile";
+import { answerOf, covers, measurementName, sortFindings, type Target, targetsOf } from "./data/profile";
 import { buildRows, type Rows } from "./data/rows";
 import type {
   Answer,
@@ -78,21 +77,10 @@ export function useReport(): Report {
   return report;
 }
 
-/** The answer in the profile, where the views show its device and setting. */
+/** The answer for the chosen device and setting; null where the profile has none. */
 export function useAnswer(): Answer | null {
   const { profile, target, setting } = useReport();
-  const answer = profile?.answer;
-  return answer && answer.device === target?.device && setting === "all" ? answer : null;
-}
-
-/** The changes that are worth making: those of the answer, else what reasons and findings save. */
-export function useChanges(): Change[] {
-  const { placement, rows, findings, model } = useReport();
-  const answer = useAnswer();
-  return useMemo(() => {
-    if (answer) return proposed(answer, model.path);
-    return placement ? changes({ placement, rows, findings }) : [];
-  }, [answer, placement, rows, findings, model]);
+  return profile && target ? answerOf(profile, target, setting) : null;
 }
 
 export function ReportProvider(props: { result: ProfileForm | ModelForm; children: ComponentChildren }) {

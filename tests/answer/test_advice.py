@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from coremlscope import api
 from coremlscope.base.errors import CoremlscopeError
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
@@ -18,7 +19,6 @@ from coremlscope.planning.advice import RULES
 from coremlscope.planning.rewrites.transforms import parse_transform
 from coremlscope.results.answer import Answer, Proposal
 from coremlscope.runtime.execution.random_weights import with_random_weights
-from coremlscope.studies.answer.answer import answer_models
 from coremlscope.studies.variants.coremltools_steps import transform_file
 from tests.support.advised_models import MODELS, interface
 
@@ -44,19 +44,15 @@ def _check(path: Path, devices: Sequence[str], folder: Path) -> int:
     """Checks the advice on a model, and returns the number of gains that the changed models confirmed."""
     likely: dict[str, list[tuple[Answer, Proposal]]] = defaultdict(list)
     for device in devices:
-        answer = answer_models(path, devices=device)[0]
-        if not answer.speeds:
+        answer = api.answer(path, device).answers[0]
+        if answer.latency is None:
             continue
-        assert answer.proposals or answer.nothing
-        for one in (*answer.proposals, *filter(None, [answer.together])):
-            if one.certainty == "no gain":
-                assert one.saved_bytes > 0
-                continue
-            assert one.after is not None
-            assert one.after.value < one.before_s
-            if one.certainty == "likely" and one.id != "setting":
-                assert one.is_checked
-                found = re.search(r"what-if MODEL --try (\S+)", one.command)
+        assert answer.changes
+        for one in answer.changes:
+            assert one.after is None or one.saved_s > 0
+            if one.certainty == "likely" and one.after is not None and one.id != "setting":
+                assert one.is_planned_again
+                found = re.search(r"what-if .* --try (\S+)", one.command)
                 assert found is not None, f"{one.id} is likely, but nothing confirms it"
                 likely[found[1]].append((answer, one))
     for count, (transform, gains) in enumerate(likely.items()):
@@ -76,10 +72,12 @@ def _confirm(path: Path, transform: str, gains: list[tuple[Answer, Proposal]], f
         write_mlpackage(with_random_weights(model, 0), source)
     transform_file(source, parse_transform(transform), target, shapes={}, samples=[], folder=folder)
     for answer, one in gains:
-        changed = answer_models(target, devices=answer.device)[0].speeds[0].latency.value
-        assert one.after is not None
-        gain = pytest.approx(one.before_s - one.after.value, rel=_TOLERANCE)
-        assert one.before_s - changed == gain, f"{one.id} on {answer.device}"
+        changed = api.answer(target, answer.device).answers[0].latency
+        assert changed is not None
+        assert one.before_s is not None
+        assert one.before_s - changed.value == pytest.approx(one.saved_s, rel=_TOLERANCE), (
+            f"{one.id} on {answer.device}"
+        )
 
 
 @pytest.mark.parametrize(("rule", "model"), _BUILT, ids=[rule for rule, _ in _BUILT])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from coremlscope import api
 from coremlscope.model import ir
-from coremlscope.studies.answer.answer import answer_models
-from coremlscope.studies.answer.repeats import find_repeat
+from coremlscope.planning.answer.repeats import find_repeat
 from tests.support.advised_models import F16, Builder
 
 
@@ -34,10 +34,8 @@ def test_equal_blocks_are_summed_once() -> None:
         weight = ir.constant(np.full((512, 512), place, np.float16))
         y = b.op("linear", f"l{place}", shape, x=y, weight=weight)
         y = b.op("softmax", f"s{place}", shape, x=y, axis=-1)
-    answer, (profile,) = answer_models(b.model(y), devices="m1")
-    blocks = answer.blocks
-    assert blocks is not None
-    assert (blocks.times, blocks.kernels) == (6, 2)
+    profile = api.answer(b.model(y), "m1")
+    parts = [one for one in profile.answers[0].time if one.part.endswith("in 6 equal blocks")]
     default = profile.estimates[0]
-    assert blocks.share == pytest.approx(sum(default.kernel_s) / default.latency.value)
-    assert dict(blocks.kinds) == pytest.approx(dict(answer.kinds))
+    assert sum(one.count for one in parts) == 12
+    assert sum(one.share for one in parts) == pytest.approx(sum(default.kernel_s) / default.latency.value)

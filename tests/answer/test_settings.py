@@ -3,9 +3,9 @@ from __future__ import annotations
 import math
 
 from coremlscope.base.figures import Figure
+from coremlscope.planning.answer.settings import judge_gain, paired_errors
 from coremlscope.planning.cost.latency.evidence import load_evidence
 from coremlscope.planning.cost.latency.trust import find_trust, load_trust
-from coremlscope.studies.answer.settings import judge_gain, paired_errors
 
 
 def test_pairs_are_networks_published_on_both_units() -> None:
@@ -26,7 +26,7 @@ def test_no_pairs_of_phones_come_from_chips_outside_the_fit() -> None:
 def test_a_gain_is_likely_only_where_its_interval_leaves_out_none() -> None:
     assert judge_gain(1.0, Figure(0.5, 0.3, 0.8, "estimated")) == "likely"
     assert judge_gain(1.0, Figure(0.5, 0.3, 1.1, "estimated")) == "unclear"
-    assert judge_gain(1.0, Figure(1.0, 0.9, 1.1, "estimated")) == "no gain"
+    assert judge_gain(1.0, Figure(0.99, 0.98, 0.995, "estimated")) == "unclear"
 
 
 def test_trust_is_that_of_the_unit_and_line() -> None:

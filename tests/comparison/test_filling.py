@@ -133,7 +133,7 @@ def test_this_host() -> None:
 
 def forecaster(*devices: str) -> Callable[[MeasuredModel], Forecast]:
     found = [find_device(name) for name in devices]
-    return lambda subject: forecast(subject.model, subject.ops, found, UNITS, with_advice=False)
+    return lambda subject: forecast(subject.model, subject.ops, found, UNITS, advised=())
 
 
 def test_forecasts() -> None:

@@ -97,5 +97,3 @@ def test_estimates_say_what_they_leave_out() -> None:
     assert "sample at least, without model0 (visionFeaturePrint): unknown" in write_terminal(
         estimates_document([profile])
     )
-    for text in (write_terminal(document_of(profile)), write_markdown(document_of(profile))):
-        assert "without model0 (visionFeaturePrint): unknown" in text

@@ -11,12 +11,9 @@ from coremltools.converters.mil import Builder as mb
 
 from coremlscope import api
 from coremlscope.model import ir
-from coremlscope.reports.estimates import estimates_document, estimates_to_json
-from coremlscope.reports.markdown.writer import write_markdown
+from coremlscope.reports.estimates import estimates_to_json
 from coremlscope.reports.plan_json import plan_to_json
 from coremlscope.reports.reasons import find_savings
-from coremlscope.reports.renderers import document_of
-from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.profile import Profile
 from tests.support.programs import build
 
@@ -53,36 +50,9 @@ def test_estimates_and_plans_tell_the_same(model: ir.Model, profile: Profile) ->
         assert 0 < saving["estimated_saving_ms"]["low"] < saving["estimated_saving_ms"]["value"]
 
 
-@pytest.mark.parametrize("width", [60, 80, 140])
-def test_on_the_console(profile: Profile, width: int) -> None:
-    effects = [find_savings(view)[0].effect for e in profile.estimates if (view := profile.view_of(e))]
-    for text in (
-        write_terminal(estimates_document([profile]), width=width),
-        write_terminal(document_of(msgspec.structs.replace(profile, plans=profile.plans[:1])), width=width),
-        write_terminal(document_of(profile), width=width),
-    ):
-        words = " ".join(text.split())
-        assert effects[0] in words
-        assert "on M1, cpu_and_ne" in words
-        assert max(map(len, text.splitlines())) <= width
-    assert effects[1] in " ".join(write_terminal(document_of(profile), width=width).split())
-    assert effects[0] in write_markdown(document_of(profile))
-
-
-def test_nothing_is_said_where_nothing_would_be_saved(profile: Profile) -> None:
-    cpu = msgspec.structs.replace(profile.estimates[0], compute_units="cpu_only")
-    assert profile.view_of(cpu) is None
-    assert _TITLE not in write_terminal(
-        estimates_document([msgspec.structs.replace(profile, estimates=(cpu,))])
-    )
+def test_without_plans_no_savings_are_listed(profile: Profile) -> None:
     bare = msgspec.structs.replace(profile, plans=())
-    assert _TITLE not in write_terminal(estimates_document([bare]))
     assert estimates_to_json([bare])[0]["savings"] == []
-
-
-def test_of_many_estimates_none_is_listed(profile: Profile) -> None:
-    many = msgspec.structs.replace(profile, estimates=profile.estimates * 3)
-    assert _TITLE not in write_terminal(estimates_document([many]))
 
 
 def test_what_would_take_longer_is_left_out(profile: Profile) -> None:

@@ -10,9 +10,16 @@ from coremlscope.api.assemble import with_plans
 from coremlscope.base.figures import Figure
 from coremlscope.base.findings import Finding, Saving
 from coremlscope.measure.partial import explain_partial
-from coremlscope.results.answer import Answer, EqualBlocks, Proposal, SettingChoice, Speed
-from coremlscope.results.estimate import Trust
+from coremlscope.results.answer import (
+    Answer,
+    AnswerTrust,
+    HeldTime,
+    Proposal,
+    SettingChoice,
+    TimePart,
+)
 from coremlscope.results.generation import TokenTiming
+from coremlscope.results.hazard import Hazard
 from coremlscope.results.measurement import Conditions, Fp16Ranges, Phase, Settings, StageTiming
 from coremlscope.results.model import ModelSummary, StageSummary
 from coremlscope.results.operations import OpDetails, Signature, WeightKind, WeightTable
@@ -278,34 +285,44 @@ def _every_field() -> Profile:
         ops=ops,
         measurements=(measured,),
         findings=(_finding(),),
-        answer=_answer(),
+        answers=(_answer(),),
     )
 
 
 def _answer() -> Answer:
     faster = Figure(0.0008, 0.0006, 0.0009, "estimated")
-    latency = Figure(0.001, 0.0009, 0.0013, "estimated")
     return Answer(
-        models=("small.mlpackage",),
-        verdict="small.mlpackage: about 1.00 ms a prediction on M4.",
-        speeds=(
-            Speed(
-                model="small.mlpackage",
-                device="M4",
-                chip="m4",
-                os="macOS 27",
-                latency=latency,
-                best=SettingChoice(compute_units="cpu_and_ne", latency=faster, certainty="unclear"),
-            ),
-        ),
+        model="small.mlpackage",
         device="M4",
-        proposals=(
+        chip="m4",
+        os="macOS 27",
+        compute_units="all",
+        is_asked=True,
+        headline="about 1.00 ms a prediction on M4",
+        latency=Figure(0.001, 0.0009, 0.0013, "estimated"),
+        units={"neural_engine": 1.0},
+        best=SettingChoice(compute_units="cpu_and_ne", latency=faster, certainty="unclear"),
+        time=(TimePart(part="conv in 4 equal blocks", share=0.5, count=8), TimePart(part="rest", share=0.5)),
+        why=(HeldTime(text="it costs more", unit="neural_engine", rule="plan-cost", ops=1, share=0.5),),
+        changes=(
             Proposal(
                 id="int8", text="store weights in 8 bits", certainty="unclear", before_s=0.001, after=faster
             ),
         ),
-        blocks=EqualBlocks(times=4, kernels=2, share=0.5, kinds=(("conv", 0.5),)),
-        trust=Trust(unit="neural_engine", chips="m", count=20, error=0.1, within=0.9),
+        is_hazardous=True,
+        hazards=(
+            Hazard(
+                id="ne-nan",
+                kind="wrong values",
+                phase="predict",
+                text="NaN does not survive",
+                fix="pass a mask",
+                source="a report",
+                confidence="measured",
+                units=("neural_engine",),
+            ),
+        ),
+        trust=AnswerTrust(certainty="unclear", doubts=("too close to call",)),
     )
 
 

@@ -1,5 +1,5 @@
 import { plural } from "../format";
-import type { ComputeUnits, Estimate, Finding, Kernel, Measurement, Phase, Plan, Profile, SettingPlan, Statistics } from "./schema";
+import type { Answer, ComputeUnits, Estimate, Finding, Kernel, Measurement, Phase, Plan, Profile, SettingPlan, Statistics } from "./schema";
 import { settingName } from "./words";
 
 /** A device with what is planned and estimated for it. Plans of different planners are targets of their own. */
@@ -16,7 +16,7 @@ export interface Target {
 }
 
 /** The devices that a profile has plans or estimates for, planned ones first. */
-export function targetsOf(profile: Pick<Profile, "plans" | "estimates">): Target[] {
+export function targetsOf(profile: Pick<Profile, "plans" | "estimates"> & Partial<Pick<Profile, "answers">>): Target[] {
   const found = profile.plans.map((plan) => target(plan.device, plan.os, plan));
   for (const estimate of profile.estimates) {
     const same = found.filter((one) => one.device === estimate.device && one.os === estimate.os);
@@ -29,8 +29,16 @@ export function targetsOf(profile: Pick<Profile, "plans" | "estimates">): Target
     owner.estimates.set(estimate.compute_units, estimate);
     if (!owner.settings.includes(estimate.compute_units)) owner.settings.push(estimate.compute_units);
   }
+  for (const { device, os, compute_units: setting } of profile.answers ?? []) {
+    const same = found.filter((one) => one.device === device && one.os === os && (one.plan?.planner ?? "rules") === "rules");
+    for (const one of same) if (!one.settings.includes(setting)) one.settings.push(setting);
+  }
   return found.filter((one) => one.settings.length > 0);
 }
+
+/** The answer for a device under a setting; null where there is none. */
+export const answerOf = ({ answers }: Pick<Profile, "answers">, { device, os }: Target, setting: ComputeUnits): Answer | null =>
+  answers.find((one) => one.device === device && one.os === os && one.compute_units === setting) ?? null;
 
 function target(device: string, os: string, plan: Plan | null): Target {
   const settings = plan?.settings.map((one) => one.compute_units) ?? [];

@@ -3,7 +3,7 @@
 
 export type Bound = "activations" | "compute" | "dispatch" | "switches" | "weights";
 
-export type Certainty = "likely" | "no gain" | "unclear";
+export type Certainty = "likely" | "unclear" | "unknown";
 
 export type ChangeVerdict = "faster" | "no change" | "slower" | "unclear";
 
@@ -20,6 +20,10 @@ export type Effect = "advises" | "confirms" | "corrupts" | "crashes" | "fails" |
 export type EstimateBasis = "calibrated" | "extrapolated";
 
 export type GenerationPhase = "decode" | "prefill";
+
+export type HazardKind = "crash" | "endless load" | "refused" | "silent fallback" | "wrong values";
+
+export type HazardPhase = "load" | "predict";
 
 export type Hypothesis = "doubt" | "moved" | "without" | "without all";
 
@@ -84,38 +88,60 @@ export interface Agreement {
   decided_share: number | null;
 }
 
-/** What a user wants to know of models first. */
+/** What a user wants to know first of a model on a device under a setting. */
 export interface Answer {
-  /** The names of the models. */
-  models: string[];
-  /** The path of a single one. */
-  path: string;
-  /** The answer in a sentence. */
-  verdict: string;
-  /** Their speed, by device in the order asked for. */
-  speeds: Speed[];
-  /** Whether the devices are the default ones. */
-  is_default: boolean;
-  /** The device that the other parts are about; empty where nothing is estimated. */
+  /** The path of the model. */
+  model: string;
+  /** The device. */
   device: string;
-  /** The shares of the time by what it waits for, the largest first. */
-  waits: [string, number][];
-  /** The shares of the time by kind of kernel, the largest first. */
-  kinds: [string, number][];
-  /** Equal blocks in which much of the time is spent; null where there are none. */
-  blocks: EqualBlocks | null;
-  /** Why operations do not run on the Neural Engine, the costliest first. */
-  off_engine: string[];
-  /** What to change, the largest gain first; those without a gain are left out. */
-  proposals: Proposal[];
-  /** All likely proposals on operations at once; null where there are fewer than two. */
-  together: Proposal | null;
-  /** What takes the time where no proposal saves any; empty otherwise. */
-  nothing: string;
-  /** How good such estimates were; null where that is not known. */
-  trust: Trust | null;
-  /** What else limits the answer. */
-  notes: string[];
+  /** The chip's id. */
+  chip: string;
+  /** Its system. */
+  os: string;
+  /** The setting. */
+  compute_units: ComputeUnits;
+  /** Whether the setting was asked for: only then changes of the model are planned again. */
+  is_asked: boolean;
+  /** The answer in a sentence: hazards first, then the speed, one doubt, and the first change. */
+  headline: string;
+  /** Estimated seconds of a prediction, with an 80 % interval; null where nothing is estimated. */
+  latency: Figure | null;
+  /** Whether the latency leaves something out, and is a lower bound. */
+  is_at_least: boolean;
+  /** Whether fewer than three publications measured this chip. */
+  is_extrapolated: boolean;
+  /** The share of each unit in the time of the kernels. */
+  units: Partial<Record<ComputeUnit, number>>;
+  /** The speed of a language model; null for other models. */
+  tokens: TokenSpeed | null;
+  /** Times of the first and later loads; null where they are not known. */
+  load: LoadEstimate | null;
+  /** The fastest setting without a hazard; null where nothing is estimated, or not enough is known. */
+  best: SettingChoice | null;
+  /** Where the time goes; the shares add up to 1. */
+  time: TimePart[];
+  /** Why operations are not on the Neural Engine, by the time that each reason holds. */
+  why: HeldTime[];
+  /** What to change, the largest gain first; never empty where a latency is known. */
+  changes: Proposal[];
+  /** Whether a prediction as planned meets a hazard. */
+  is_hazardous: boolean;
+  /** What is known to go wrong, the gravest first. */
+  hazards: Hazard[];
+  /** How far to believe it. */
+  trust: AnswerTrust;
+}
+
+/** How far an answer is to be believed. */
+export interface AnswerTrust {
+  /** The worst of the doubts; `likely` without any. */
+  certainty: Certainty;
+  /** What makes it doubtful, the worst first. */
+  doubts: string[];
+  /** How good such estimates were where they were published, in a sentence; may be empty. */
+  accuracy: string;
+  /** Published latencies of the same network on the same chip. */
+  published: PublishedFigure[];
 }
 
 /** The memory at which a system ends an app, without the entitlement for more. */
@@ -277,18 +303,6 @@ export interface Energy {
   /** Levels of thermal pressure that were reported, in order of occurrence. */
   thermal: string[];
   origin: Origin;
-}
-
-/** Blocks of a model that do the same work one after the other, as the layers of a transformer. */
-export interface EqualBlocks {
-  /** The number of blocks. */
-  times: number;
-  /** The kernels of a block. */
-  kernels: number;
-  /** The share of all of them in the time. */
-  share: number;
-  /** That of each kind of their kernels, the largest first. */
-  kinds: [string, number][];
 }
 
 /** The estimated time of a prediction on a device under one setting. Nothing was measured. */
@@ -538,6 +552,50 @@ export interface Group {
   high_s: number | null;
   /** The stage of a pipeline that it belongs to; empty for other models. */
   stage: string;
+}
+
+/** A known hazard that a model meets. */
+export interface Hazard {
+  /** The row's id, in kebab case; that of the placement rule where one has it. */
+  id: string;
+  /** What happens. */
+  kind: HazardKind;
+  /** When. */
+  phase: HazardPhase;
+  /** What happens and where in the model, one clause without a full stop. */
+  text: string;
+  /** What to do. */
+  fix: string;
+  /** Who published it. */
+  source: string;
+  /** How the source knows. */
+  confidence: Confidence;
+  /** Where it happens; empty where it does not depend on the unit. */
+  units: ComputeUnit[];
+  /** The chips and systems for which it holds, in words; empty for all. */
+  scope: string;
+  /** The operations concerned: names by id; empty for the whole model. */
+  ops: Record<string, string>;
+  /** false where the evidence does not decide whether the plan puts one of the operations on one of the units. */
+  is_certain: boolean;
+}
+
+/** A reason why operations are not on a faster unit, and the time that it holds. */
+export interface HeldTime {
+  /** The reason. */
+  text: string;
+  /** The unit that it keeps them from. */
+  unit: ComputeUnit;
+  /** The id of the rule. */
+  rule: string;
+  /** How many operations it concerns. */
+  ops: number;
+  /** The share of the time that their kernels take where they are. */
+  share: number;
+  /** The id of one of them. */
+  example: string;
+  /** What a prediction takes less without the reason; null where that was not planned again. */
+  saved_s: Figure | null;
 }
 
 /** An operation that Core ML adds to those in the file. */
@@ -1169,35 +1227,36 @@ export interface Profile {
   agreements: Agreement[];
   /** Remarks that do not belong to a measurement. */
   findings: Finding[];
-  /** What a user wants to know first, where that was asked for. */
-  answer: Answer | null;
+  /** What a user wants to know first of each device and setting, the asked ones of a device first. */
+  answers: Answer[];
   /** For an ONNX model, how ONNX Runtime's Core ML provider divides it, by format. */
   providers: ProviderReport[];
 }
 
 /** A change of a model, or of the app that loads it. */
 export interface Proposal {
-  /** Stable: `setting`, or the rule that found it. */
+  /** Stable: `setting`, `compression`, `limit` where nothing saves time, or the rule that found it. */
   id: string;
   /** What to do, in a sentence. */
   text: string;
-  /** Whether it saves time. */
+  /** How sure it is that it saves time. */
   certainty: Certainty;
-  /** Estimated seconds before. */
-  before_s: number;
-  /** Estimated seconds after it, with an 80 % interval; null where no time is estimated. */
+  /** Estimated seconds before; null where no time is estimated. */
+  before_s: number | null;
+  /** Estimated seconds after it, with an 80 % interval; null where none is saved. */
   after: Figure | null;
-  /** How much smaller the files would be. */
+  /** How much smaller the files are. */
   saved_bytes: number;
+  /** Whether the changed model, or the other setting, was planned by itself. */
+  is_planned_again: boolean;
+  /** Whether it saves some of what another change in the list saves. */
+  overlaps: boolean;
   /** The line of code to change; may be empty. */
   code: string;
-  /** The command that tries it, or explains it, of `MODEL`. */
+  /** The command that tries or explains it; may be empty. */
   command: string;
-  /**
-   * Whether the changed model can be made from the file, so that its own plan and estimate confirm the gain; or, for a setting,
-   * measurements of such pairs do. Others are never likely.
-   */
-  is_checked: boolean;
+  /** Ids of operations that it concerns. */
+  ops: string[];
 }
 
 /** When, where and by which version a profile was made. */
@@ -1234,6 +1293,22 @@ export interface ProviderReport {
   left: LeftNode[];
   /** What else is known to go wrong, as sentences. */
   findings: string[];
+}
+
+/** A latency that others published of the same network, chip and setting. */
+export interface PublishedFigure {
+  /** The network. */
+  network: string;
+  /** The latency. */
+  seconds: number;
+  /** The setting or unit, and the system where it is known. */
+  where: string;
+  /** Who measured it. */
+  publication: string;
+  /** Where; may be empty. */
+  url: string;
+  /** Whether it counts more than the estimate; else it is of a system years older. */
+  is_believed: boolean;
 }
 
 /** Why an operation does not run on a unit, or what would make it faster there. */
@@ -1403,13 +1478,13 @@ export interface SeenPoint {
   y: number;
 }
 
-/** A setting of compute units next to the default one. */
+/** A setting of compute units. */
 export interface SettingChoice {
   /** The setting. */
   compute_units: ComputeUnits;
-  /** Estimated seconds, with an 80 % interval; given the estimate under the default setting. */
+  /** Estimated seconds under it; given the estimate under the setting that it is compared with. */
   latency: Figure;
-  /** Whether it is faster than the default one. */
+  /** How sure it is that it is faster than that one; `likely` for the setting itself. */
   certainty: Certainty;
 }
 
@@ -1518,32 +1593,6 @@ export interface Site {
   function: string;
 }
 
-/** The speed of a model on a device. */
-export interface Speed {
-  /** The name of the model. */
-  model: string;
-  /** The device. */
-  device: string;
-  /** The chip's id. */
-  chip: string;
-  /** Its system. */
-  os: string;
-  /** Seconds of a prediction under the default setting: measured there, else estimated with an 80 % interval. */
-  latency: Figure;
-  /** Whether the latency leaves something out, and is a lower bound. */
-  is_at_least: boolean;
-  /** Whether fewer than three publications measured this chip. */
-  is_extrapolated: boolean;
-  /** The share of each unit in the time. */
-  placement: Partial<Record<ComputeUnit, number>>;
-  /** The fastest setting. */
-  best: SettingChoice;
-  /** For a language model, tokens per second of decoding; null for other models. */
-  tokens_per_s: Figure | null;
-  /** Those of a prompt. */
-  prompt_tokens_per_s: Figure | null;
-}
-
 /** A model of a pipeline that is not a pipeline itself. */
 export interface StageSummary {
   /** Its path in the pipeline: `model0`, `encoder/model1`. The ids of its operations begin with it. */
@@ -1613,6 +1662,18 @@ export interface Subject {
   facts: Record<string, string>;
 }
 
+/** A part of the time of a prediction; the shares of all parts add up to 1. */
+export interface TimePart {
+  /** What the time is spent on. */
+  part: string;
+  /** Its share of the time. */
+  share: number;
+  /** How many kernels it has; 0 for what belongs to none. */
+  count: number;
+  /** The id of the operation whose kernel takes longest; empty for what belongs to none. */
+  op: string;
+}
+
 /** Durations of a phase around the calls of a library in Python. */
 export interface TimesThroughPython {
   /** Seconds, in the order of measurement. */
@@ -1658,6 +1719,16 @@ export interface TokenRate {
   own: OwnCalibration | null;
   /** Tokens of the cache that a prediction reads; in profiles of older versions 0. */
   attended: number;
+}
+
+/** The speed of a language model, in tokens per second. */
+export interface TokenSpeed {
+  /** Of decoding; null where the model has no such step. */
+  decode: Figure | null;
+  /** Of a prompt; null where the model has no such step. */
+  prefill: Figure | null;
+  /** Tokens that the cache has room for. */
+  context: number;
 }
 
 /** The measured speed of a language model in predictions of one kind, which share one state. */

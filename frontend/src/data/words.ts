@@ -1,4 +1,4 @@
-import { percent } from "../format";
+import { bytes, duration } from "../format";
 import {
   type Bound,
   type ComputeUnit,
@@ -6,8 +6,8 @@ import {
   type Estimate,
   type Finding,
   KIND_NAMES,
+  type Proposal,
   type Status,
-  type Trust,
   type Undecided,
 } from "./schema";
 
@@ -76,13 +76,10 @@ export const BOUND_WORDS: Record<Bound, string> = {
   switches: "switches",
 };
 
-/** How good estimates were for publications that they did not know, as in `reports/answer.py`. */
-export function trustText({ unit, chips, count, error, within }: Trust): string {
-  const line = chips === "a" ? " of phones and tablets" : chips === "m" ? " of Macs" : "";
-  return (
-    `Such estimates for the ${UNIT_NAMES[unit]}${line} were off by ${percent(error)} (median of ${count} published figures); ` +
-    `${percent(within)} were within the interval.`
-  );
+/** What a change gains: `962 µs → 680 µs`; what it makes smaller where it saves no time. */
+export function gainText({ before_s: before, after, saved_bytes: saved }: Proposal): string {
+  if (after && before !== null) return `${duration(before)} → ${duration(after.value)}`;
+  return saved > 0 ? `${bytes(saved)} less` : "";
 }
 
 /** What an estimate is based on: the user's own measurements, published ones of its chip, or those of others. */

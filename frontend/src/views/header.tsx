@@ -4,7 +4,7 @@ import type { FeatureSummary, Machine, Measurement, ModelSummary, Provenance } f
 import { toMarkdown } from "../data/summary";
 import { kindName, settingName } from "../data/words";
 import { bytes, count, fileName, moment, plural } from "../format";
-import { useChanges, useReport } from "../report";
+import { useAnswer, useReport } from "../report";
 import { CopyButton } from "../ui/copy";
 import { FileTitle } from "../ui/file";
 import { OriginTag } from "../ui/origin";
@@ -14,7 +14,7 @@ import { Answers } from "./answers";
 /** The model's name, what it is in a line, and the answers; for a model without a profile, its facts. */
 export function Header() {
   const report = useReport();
-  const changes = useChanges();
+  const answer = useAnswer();
   const { model, profile } = report;
   return (
     <header class="report-head" id="top">
@@ -23,7 +23,7 @@ export function Header() {
           <FileTitle name={fileName(model.path)} />
         </h1>
         {profile && model.kind && (
-          <CopyButton label="Copy summary as Markdown" text={() => toMarkdown(report, summary(model), changes)}>
+          <CopyButton label="Copy summary as Markdown" text={() => toMarkdown(report, summary(model), answer)}>
             Copy<span class="roomy"> summary</span>
           </CopyButton>
         )}

@@ -145,7 +145,7 @@ function EstimateCells(props: { estimate: Estimate | undefined; slowest: number 
   const { estimate } = props;
   if (!estimate) return <td colSpan={3}>not estimated</td>;
   const { value, low, high } = estimate.latency;
-  const parts = timeShares(estimate).map(({ unit, part }) => ({ unit, amount: part, text: duration(part * value) }));
+  const parts = timeShares(estimate.placement).map(({ unit, part }) => ({ unit, amount: part, text: duration(part * value) }));
   const percent = (seconds: number) => `${props.slowest ? (seconds / props.slowest) * 100 : 0}%`;
   return (
     <>

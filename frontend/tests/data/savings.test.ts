@@ -1,6 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { changes } from "../../src/data/answers";
-import { buildRows } from "../../src/data/rows";
 import { counts, findingFacts, savingOn } from "../../src/data/savings";
 import type { Finding, Saving } from "../../src/data/schema";
 import { opTable, placementOf, plan } from "../fixtures";
@@ -38,14 +36,5 @@ describe("findings on the model", () => {
     expect(findingFacts(finding({ savings: [], saved_bytes: 2000 }), placement)).toBe(
       "Files smaller by 2.00 kB. what-if --try tidy applies it. Evidence: documented.",
     );
-  });
-
-  it("are among the changes that are worth making", () => {
-    const rows = buildRows(table, null, made);
-    const of = (one: Finding) => changes({ placement, rows, findings: [one] });
-    expect(of(finding())).toEqual([
-      { text: "remove them", ids: ["main/0"], certainty: "likely", lines: [], saving: "saves 100 µs (50.0 µs – 200 µs)", part: 1 },
-    ]);
-    expect(of(finding({ savings: [] }))).toEqual([]);
   });
 });

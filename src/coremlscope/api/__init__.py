@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from coremlscope.api.comparisons import compare
-from coremlscope.api.forecasts import estimate, plan, plan_by_core_ml
+from coremlscope.api.forecasts import answer, estimate, plan, plan_by_core_ml
 from coremlscope.api.models import Source, compile, export, inspect, list_models, read
 from coremlscope.api.predictions import open, predict
 from coremlscope.api.profiles import import_files, profile, profile_power_modes
 
 __all__ = [
     "Source",
+    "answer",
     "compare",
     "compile",
     "estimate",

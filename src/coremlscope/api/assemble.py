@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import msgspec.structs
 
+from coremlscope.api.answers import forecast_answered
 from coremlscope.base.errors import UnsupportedModelError, UsageError
 from coremlscope.base.findings import Finding
 from coremlscope.base.version import __version__
-from coremlscope.devices import SETTINGS, ComputeUnits, Device, find_device
+from coremlscope.devices import ComputeUnits, Device, find_device
 from coremlscope.measure.contract import now
 from coremlscope.model.ir import Model
 from coremlscope.planning.advice import RULES
 from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
-from coremlscope.planning.forecast.generation import estimate_generation
 from coremlscope.planning.forecast.planner import Forecast, forecast
 from coremlscope.results.agreement import find_agreements
 from coremlscope.results.generation import TokenTiming
@@ -58,6 +58,7 @@ def assemble(
         kernels=known.kernels,
         estimates=known.estimates,
         rates=known.rates,
+        answers=known.answers,
         token_timings=tuple(timings),
         agreements=find_agreements(known.plans, table),
         findings=(*findings, *model.findings, *known.findings),
@@ -98,20 +99,24 @@ def with_devices(
     theirs = tuple(plan for plan in profile.plans if plan.planner != "rules")
     known = [find_device(plan.device, plan.os) for plan in profile.plans if plan.planner == "rules"]
     wanted = {(device.name, str(device.os)): device for device in (*known, *devices)}
-    found = forecast(model, profile.ops, list(wanted.values()), list(SETTINGS), shapes=shapes, own=own)
-    asked = tuple(dict.fromkeys(rate.compute_units for rate in profile.rates)) or ("all",)
+    asked = tuple(dict.fromkeys(one.compute_units for one in profile.answers if one.is_asked)) or ("all",)
+    summary = msgspec.structs.replace(profile.model, ops=profile.ops)
+    found = forecast_answered(
+        model,
+        summary,
+        list(wanted.values()),
+        asked,
+        shapes=shapes,
+        is_estimated=True,
+        advises_all=True,
+        own=own,
+    )
     return msgspec.structs.replace(
         with_plans(profile, (*theirs, *found.plans)),
         kernels=found.kernels,
         estimates=found.estimates,
-        rates=estimate_generation(
-            model,
-            list(wanted.values()),
-            asked,
-            shapes=shapes,
-            own=own,
-            known=[one for one in found.estimates if one.compute_units in asked],
-        ),
+        rates=found.rates,
+        answers=found.answers,
         findings=tuple(dict.fromkeys((*_not_on_the_model(profile.findings), *found.findings))),
     )
 

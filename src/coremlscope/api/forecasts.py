@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec.structs
 
 from coremlscope.api.models import Source, read
-from coremlscope.base.errors import UnsupportedModelError
+from coremlscope.base.errors import CoremlscopeError, UsageError
+from coremlscope.base.findings import Finding
 from coremlscope.devices import find_devices
+from coremlscope.devices.catalog import DEFAULT_DEVICES
 from coremlscope.devices.unit import choose_settings
+from coremlscope.model.subject import Subject
 
 if TYPE_CHECKING:
-    from coremlscope.devices import ComputeUnits
+    from coremlscope.devices import ComputeUnits, Device
+    from coremlscope.measure.contract import Progress
     from coremlscope.results.profile import Profile
 
 
@@ -47,12 +51,12 @@ def plan(
         InputError: A shape is not allowed.
         UsageError: A device or setting is unknown.
     """
+    from coremlscope.api.answers import forecast_answered
     from coremlscope.api.assemble import assemble
     from coremlscope.api.own_measurements.using import use_own
     from coremlscope.describe.model import list_operations
     from coremlscope.planning.forecast.assumptions import shape_findings
     from coremlscope.planning.forecast.largest import find_at_largest
-    from coremlscope.planning.forecast.planner import forecast
     from coremlscope.planning.hazards.summary import describe_model
     from coremlscope.runtime.execution.binding import sharing_bindings
     from coremlscope.runtime.execution.sequence_lengths import choose_lengths, length_findings
@@ -63,17 +67,15 @@ def plan(
     given, shapes = shapes or {}, choose_lengths(model, default, shapes or {})
     with sharing_bindings():
         ops = list_operations(model, shapes, functions=names)
-        make = partial(forecast, model, ops, chosen, settings, every_function=True, shapes=shapes)
+        summary = msgspec.structs.replace(describe_model(model, shapes), ops=ops)
         own, remarks = use_own()
-        try:
-            found = make(own=own)
-        except UnsupportedModelError:  # places are known where times are not
-            found, remarks = make(with_estimates=False), ()
-        summary = describe_model(model, shapes)
+        found = forecast_answered(
+            model, summary, chosen, settings, every_function=True, shapes=shapes, given=given, own=own
+        )
         largest = tuple(find_at_largest(model, chosen, settings, None, shapes, with_estimates=False))
     shaped = shape_findings(model, None, shapes) if found.estimates else ()
     findings = (*length_findings(model, given, shapes), *shaped, *largest, *remarks)
-    return assemble(summary, ops, forecast=found, findings=findings)
+    return assemble(summary, forecast=found.under(settings), findings=findings)
 
 
 def estimate(
@@ -109,12 +111,11 @@ def estimate(
         InputError: A shape is not allowed.
         UsageError: A device, setting or function is unknown.
     """
+    from coremlscope.api.answers import forecast_answered
     from coremlscope.api.assemble import assemble
     from coremlscope.api.own_measurements.using import choose_own
     from coremlscope.planning.forecast.assumptions import shape_findings
-    from coremlscope.planning.forecast.generation import estimate_generation
     from coremlscope.planning.forecast.largest import find_at_largest
-    from coremlscope.planning.forecast.planner import forecast
     from coremlscope.planning.hazards.summary import describe_model
     from coremlscope.runtime.execution.binding import sharing_bindings
     from coremlscope.runtime.execution.sequence_lengths import choose_lengths, length_findings
@@ -124,23 +125,113 @@ def estimate(
     with sharing_bindings():
         summary = describe_model(model, shapes, function=function, list_ops=True)
         own, findings = choose_own(is_used=calibrated)
-        found = forecast(
+        found = forecast_answered(
             model,
-            summary.ops,
+            summary,
             chosen,
             settings,
             function=function,
             shapes=shapes,
+            given=given,
             with_evidence=explain,
+            is_estimated=True,
             own=own,
         )
-        rates = estimate_generation(
-            model, chosen, settings, function=function, shapes=given, own=own, known=found.estimates
-        )
         largest = tuple(find_at_largest(model, chosen, settings, function, shapes, with_estimates=True))
-    found = msgspec.structs.replace(found, rates=rates)
     assumed = (*length_findings(model, given, shapes), *shape_findings(model, function, shapes), *largest)
-    return assemble(summary, forecast=found, findings=[*assumed, *findings])
+    return assemble(summary, forecast=found.under(settings), findings=[*assumed, *findings])
+
+
+def answer(
+    source: Source,
+    devices: str | Sequence[str] = (),
+    *,
+    os: str | None = None,
+    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] = "all",
+    function: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    calibrated: bool = True,
+    progress: Progress | None = None,
+) -> Profile:
+    """Answers how fast a model is on devices, where the time goes, and what to change.
+
+    Nothing is run, except on a Mac without `devices`: there Core ML measures the model, for this Mac (not yet
+    confirmed on a device).
+
+    Args:
+        source: The model. Weights may be absent.
+        devices: Chips or devices; by default phones and Macs of this year, of two and of five years ago.
+        os: The version of their systems; the newest known one of each by default.
+        compute_units: What an app allows; see `plan`.
+        function: The function; None for the default one.
+        shapes: Shapes of flexible inputs, instead of the defaults.
+        calibrated: Uses your own measurements of the devices.
+        progress: Called while Core ML measures, with the phase, the repetitions done, and how many there will
+            be.
+
+    Returns:
+        A profile with an answer for each device and setting, and the plans and estimates that it follows
+        from, under every setting. A model of a kind that cannot be estimated has answers without latencies.
+
+    Raises:
+        ModelError: The model cannot be read.
+        InputError: A shape is not allowed.
+        UsageError: A device, setting or function is unknown.
+    """
+    from coremlscope.api.answers import forecast_answered
+    from coremlscope.api.assemble import assemble
+    from coremlscope.api.own_measurements.using import choose_own
+    from coremlscope.planning.hazards.summary import describe_model
+    from coremlscope.runtime.execution.binding import sharing_bindings
+    from coremlscope.runtime.execution.sequence_lengths import choose_lengths
+
+    model, settings = read(source), choose_settings(compute_units)
+    mac = _this_mac() if not devices and os is None else None
+    chosen = [mac] if mac is not None else find_devices(devices or DEFAULT_DEVICES, os)
+    given, shapes = shapes or {}, choose_lengths(model, function, shapes or {})
+    with sharing_bindings():
+        summary = describe_model(model, shapes, function=function, list_ops=True)
+        own, remarks = choose_own(is_used=calibrated)
+        found = forecast_answered(
+            model,
+            summary,
+            chosen,
+            settings,
+            function=function,
+            shapes=shapes,
+            given=given,
+            own=own,
+        )
+    profile = assemble(summary, forecast=found, findings=remarks)
+    return profile if mac is None else _measured(profile, Subject(source, function, shapes), progress)
+
+
+def _this_mac() -> Device | None:
+    """Returns the Mac that this runs on; None elsewhere, and for a Mac that is not known."""
+    if sys.platform != "darwin":
+        return None
+    from coremlscope.measure.coreml.plan import this_mac
+
+    try:
+        return this_mac()
+    except UsageError:
+        return None
+
+
+def _measured(profile: Profile, subject: Subject, progress: Progress | None) -> Profile:
+    """Adds what Core ML measures on this Mac; a finding where it cannot."""
+    from coremlscope.api.profiles import profile as measure
+
+    try:
+        found = measure(subject, engine="coreml", progress=progress)
+    except CoremlscopeError as error:
+        finding = Finding(id="not-measured", severity="warning", text=f"{error.message}.", hint=error.hint)
+        return msgspec.structs.replace(profile, findings=(*profile.findings, finding))
+    return msgspec.structs.replace(
+        profile,
+        measurements=found.measurements,
+        findings=tuple(dict.fromkeys((*profile.findings, *found.findings))),
+    )
 
 
 def plan_by_core_ml(

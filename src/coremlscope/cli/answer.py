@@ -9,13 +9,14 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coremlscope.cli.command import Command, add_reports, add_shape, read_path
+from coremlscope.cli.command import Command, add_compute_units, add_reports, add_shape, read_path
 from coremlscope.cli.estimate import check_formats
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.progress import progress_line
 from coremlscope.cli.repetitions import add_function
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
+from coremlscope.devices.catalog import DEFAULT_DEVICES
 from coremlscope.reports.renderers import RENDERERS
 
 if TYPE_CHECKING:
@@ -26,9 +27,8 @@ _ALLOCATIONS = 200_000
 
 _EPILOG = """\
 Nothing is run: the answer follows from the file. Without --device it is for a phone and a Mac of this
-year, of two and of five years ago; on a Mac it is for this Mac, measured by Core ML. The share is
-that of the Neural Engine in the estimated time. `likely` and `unclear` say whether the 80 %
-interval of a gain leaves out 0.
+year, of two and of five years ago; on a Mac it is for this Mac, measured by Core ML. A change is
+`likely` to save time, `unclear` or `unknown`: the worst of what that follows from.
 
 examples:
   coremlscope model.mlpackage
@@ -46,6 +46,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help=".mlpackage, .mlmodelc, .mlmodel, .aimodel or .zip; several are compared",
     )
     add_devices(parser, "chips or devices: m1, iphone-15-pro; `coremlscope devices` lists them")
+    add_compute_units(parser)
     add_function(parser, "to estimate")
     add_shape(parser)
     parser.add_argument("--open", action="store_true", help="open the page with all details in the browser")
@@ -53,35 +54,38 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope import api
     from coremlscope.describe.comparison.profiles import compare_profiles
     from coremlscope.reports.answer import render_answer
-    from coremlscope.reports.json import render_values
-    from coremlscope.results.encoding import plain
-    from coremlscope.studies.answer.answer import answer_models
+    from coremlscope.reports.answer_json import render_answers_json
 
     gc.set_threshold(_ALLOCATIONS)
     is_list = len(arguments.models) > 1
     if is_list:
         check_formats(arguments.output)
     with progress_line(not arguments.quiet) as progress:
-        answer, profiles = answer_models(
-            *arguments.models,
-            devices=arguments.device,
-            os=arguments.os,
-            function=arguments.function,
-            shapes=dict(arguments.shape),
-            progress=progress,
+        profiles = tuple(
+            api.answer(
+                model,
+                arguments.device or (DEFAULT_DEVICES if is_list else ()),
+                os=arguments.os,
+                compute_units=arguments.compute_units,
+                function=arguments.function,
+                shapes=dict(arguments.shape),
+                progress=progress,
+            )
+            for model in arguments.models
         )
     result = profiles if is_list else profiles[0]
     comparison = compare_profiles(profiles) if is_list else None
     write_reports(
         result,
         arguments,
-        lambda width, color: render_answer(answer, comparison, width=width, color=color),
-        lambda: render_values(plain(answer)),
+        lambda width, color: render_answer(profiles, comparison, width=width, color=color),
+        lambda: render_answers_json(profiles),
     )
     if arguments.open:
-        _open_page(result, answer.models[0])
+        _open_page(result, profiles[0].model.path)
     return 0
 
 

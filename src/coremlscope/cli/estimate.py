@@ -23,7 +23,8 @@ measurements refine (`coremlscope measurements`).
 A report (-o) contains the profile: the model, its operations, the estimates and the plans on
 which they are based. For several models it contains a list of profiles, which .trace.json does
 not support.
---json writes a short form: a list with one object for every model, device and setting.
+--json writes a short form: `estimates`, one for every model, device and setting asked for, and
+`answers`, one for every setting.
 
 A layer stands in the place of a model: KIND(OPTION=VALUE, …). An option has one value, several
 (dilations=1,2,4) or those of a range (kernel=1..31..2), and every combination is one model.
@@ -33,7 +34,7 @@ examples:
   coremlscope estimate model.mlpackage --device m1 --compute-units cpu_and_ne --explain
   coremlscope estimate a.mlpackage b.mlpackage --device iphone-12,m1,a17-pro -o estimates.html
   coremlscope estimate 'conv(kernel=3,5,7, shape=1x64x112x112)' --device m1
-  coremlscope estimate model.mlpackage --device every --compute-units every --json - | jq '.[0].latency_ms'
+  coremlscope estimate model.mlpackage --device every --json - | jq '.estimates[0].latency_ms'
 """
 
 
@@ -73,7 +74,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
     from coremlscope.api.models import list_layers
-    from coremlscope.reports.estimates import estimates_document, render_estimates_json
+    from coremlscope.reports.answer_json import render_answers_json
+    from coremlscope.reports.estimates import estimates_document, estimates_to_json
 
     devices = choose_devices(arguments)
     models = [one for path in arguments.models for one in list_layers(path)]
@@ -97,7 +99,9 @@ def _run(arguments: argparse.Namespace) -> int:
         tuple(profiles) if is_list else profiles[0],
         arguments,
         estimates_document(profiles, explained=arguments.explain),
-        lambda: render_estimates_json(profiles),
+        lambda: render_answers_json(
+            profiles, schema="coremlscope.estimates/1", estimates=estimates_to_json(profiles)
+        ),
     )
     return 0
 

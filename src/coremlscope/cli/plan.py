@@ -27,9 +27,9 @@ predict times.
 {list_formats(EXPLANATION_RENDERERS)}.
 
 A report (-o) contains the profile: the model, its operations and the plans. --json writes a
-short form, `coremlscope.plan/1`, with the operations of each function: one object for one
-device, a list of such objects for several. With Core ML's own plan, a report also contains ours,
-and the tables and the short form show Core ML's.
+short form, `coremlscope.plan/1`, with the operations of each function; for several devices such
+objects are under `plans`. `answers` has the answer for each device and setting. With Core ML's
+own plan, a report also contains ours, and the tables and the short form show Core ML's.
 
 A layer stands in the place of a model; see `coremlscope estimate --help`.
 
@@ -172,17 +172,13 @@ def _ask_core_ml(arguments: argparse.Namespace) -> int:
 
 def _write(profiles: Sequence[Profile], shown: Sequence[Profile], arguments: argparse.Namespace) -> None:
     """Writes reports of profiles; prints the plans of `shown`, which may lack some of them."""
-    from coremlscope.reports.json import render_values
+    from coremlscope.reports.answer_json import render_answers_json
     from coremlscope.reports.plan import plan_document
-    from coremlscope.reports.plan_json import plan_to_json
-
-    def as_json() -> str:
-        plans = [plan_to_json(profile, plan) for profile in shown for plan in profile.plans]
-        return render_values(plans[0] if len(plans) == 1 else plans)
+    from coremlscope.reports.plan_json import plans_to_json
 
     result = profiles[0] if len(profiles) == 1 else tuple(profiles)
     document = [block for profile in shown for block in plan_document(profile, list_ops=arguments.ops)]
-    write_reports(result, arguments, document, as_json)
+    write_reports(result, arguments, document, lambda: render_answers_json(profiles, **plans_to_json(shown)))
 
 
 COMMAND = Command(

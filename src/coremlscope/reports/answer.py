@@ -1,128 +1,177 @@
-"""The answer about models: at most a screen of it."""
+"""The answers about models as text: at most a screen of it. The page shows the same rows."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 
 from coremlscope.base.units import format_bytes, format_duration, format_per_second
 from coremlscope.describe.comparison.profiles import Comparison
-from coremlscope.devices.unit import NEURAL_ENGINE, SETTING_WORDS
-from coremlscope.reports.difference import describe_operations, fact_rows
+from coremlscope.devices.unit import NEURAL_ENGINE, SETTING_WORDS, SETTINGS, ComputeUnits
+from coremlscope.reports.difference import describe_operations, fact_rows, verdict_lines
 from coremlscope.reports.document import Block, Column, Heading, Hint, Item, Table, Text
 from coremlscope.reports.figures import EXTRAPOLATED, milliseconds, within_ms
 from coremlscope.reports.terminal.writer import write_terminal
-from coremlscope.reports.words import UNIT_NAMES, plural
-from coremlscope.results.answer import Answer, Proposal, Speed
-from coremlscope.results.estimate import Trust
+from coremlscope.reports.words import model_name, plural
+from coremlscope.results.answer import Answer, Proposal
+from coremlscope.results.profile import Profile
 
 #: Lines of an answer at 80 columns, and what is listed of each part.
 _MOST_LINES = 40
-_REASONS, _PROPOSALS, _SHARES, _FACTS = 3, 5, 4, 6
-_LEAST_SHARE = 0.01
-#: Characters of a command that fit into a line.
-_COMMAND = 74
-_LINES = {"a": "phones and tablets", "m": "Macs"}
+_REASONS, _CHANGES, _PARTS, _FACTS, _HAZARDS = 3, 5, 5, 6, 2
 
 
 def render_answer(
-    answer: Answer, comparison: Comparison | None = None, *, width: int = 100, color: bool = False
+    profiles: Sequence[Profile],
+    comparison: Comparison | None = None,
+    *,
+    width: int = 100,
+    color: bool = False,
 ) -> str:
-    """An answer as text. Where it has too many lines, the least useful of its lists become shorter."""
-    for most in range(_PROPOSALS, 0, -1):
-        text = write_terminal(answer_document(answer, comparison, most=most), width=width, color=color)
+    """Answers as text. Where they have too many lines, the least useful of their lists become shorter."""
+    for most in range(_CHANGES, 0, -1):
+        text = write_terminal(answer_document(profiles, comparison, most=most), width=width, color=color)
         if text.count("\n") <= _MOST_LINES:
             break
     return text
 
 
 def answer_document(
-    answer: Answer, comparison: Comparison | None = None, *, most: int = _PROPOSALS
+    profiles: Sequence[Profile], comparison: Comparison | None = None, *, most: int = _CHANGES
 ) -> Iterator[Block]:
-    """Yields the verdict, the speeds, where the time goes, what to change, and how good estimates are.
+    """Yields the answers about one model in full, or those about several next to each other.
 
     Args:
-        answer: The answer.
+        profiles: The models with their answers.
         comparison: How several models differ; None for a single one.
-        most: The number of proposals that are listed.
+        most: The number of changes that are listed.
     """
-    yield from answer_blocks(answer, comparison, most=most)
-    yield Hint(_next(answer))
-
-
-def answer_blocks(
-    answer: Answer, comparison: Comparison | None = None, *, most: int = _PROPOSALS
-) -> Iterator[Block]:
-    """Yields an answer without what to do next; see `answer_document`."""
-    yield Text(answer.verdict, "strong", 0)
-    yield from _speeds(answer)
-    if comparison is not None:
+    if comparison is None:
+        yield from answer_blocks(profiles[0], most=most)
+    else:
+        yield from (Text(line, "strong", 0) for line in verdict_lines(comparison))
+        yield from speed_table([one for profile in profiles for one in profile.answers], several=True)
         yield from _differences(comparison)
-    if answer.waits:
-        yield Heading("Where the time goes", f"on {answer.device}, estimated")
-        yield Text(_shares(answer.waits), "")
-        if answer.kinds:
-            yield Text(f"kernels, starts included: {_shares(answer.kinds)}", "")
-        if (blocks := answer.blocks) is not None:
-            share = _percent(blocks.share)
-            yield Text(f"{blocks.times} equal blocks are {share} of it: {_shares(blocks.kinds)}", "")
-    if answer.device:
-        yield from _off_engine(answer, min(most, _REASONS))
-        yield from _proposals(answer, most)
-    yield from (Item(note, mark="!", style="warning") for note in answer.notes[:2])
-    if answer.trust is not None:
-        yield Text(_describe(answer.trust))
+        yield from _notes(profiles)
+    has_figures = any(one.latency is not None for profile in profiles for one in profile.answers)
+    yield Hint(_next(profiles, has_figures=has_figures))
 
 
-def _speeds(answer: Answer) -> Iterator[Block]:
-    if not answer.speeds:
+def answer_blocks(profile: Profile, *, most: int = 2, is_brief: bool = False) -> Iterator[Block]:
+    """Yields the first answer of a profile, and the speeds of all; nothing without answers.
+
+    Args:
+        profile: The profile.
+        most: The number of changes that are listed.
+        is_brief: Leaves out where the time goes and why, which the rest of a report shows.
+    """
+    if not profile.answers:
         return
-    are_words = any(one.tokens_per_s is not None for one in answer.speeds)
-    is_measured = any(one.latency.origin == "measured" for one in answer.speeds)
-    columns = (
-        Column("device", style="cyan", most=24, least=13),
-        Column("model" if len(answer.models) > 1 else "", most=24, least=10),
+    first = profile.answers[0]
+    style = "error" if first.is_hazardous else "strong"
+    yield Text(f"{model_name(profile.model.path)}: {first.headline}", style, 0)  # type: ignore[arg-type]
+    yield from speed_table(profile.answers)
+    where = f"on {first.device}" + ("" if first.compute_units == "all" else f", {_setting(first)}")
+    if not is_brief:
+        yield from _time_and_why(first, where, min(most, _REASONS))
+    yield from _changes(profile, first, where, most)
+    for hazard in first.hazards[first.is_hazardous : first.is_hazardous + _HAZARDS]:
+        text = hazard.text if hazard.is_certain else f"perhaps: {hazard.text}"
+        yield Item(text, hazard.fix, "!", "warning")
+    yield from _notes([profile])
+    more = [f"{text[:1].upper()}{text[1:]}." for text in first.trust.doubts[1:]]
+    if text := " ".join([*more, first.trust.accuracy]).strip():
+        yield Text(text)
+
+
+def _time_and_why(first: Answer, where: str, most: int) -> Iterator[Block]:
+    """Yields where the time goes, and why not on the Neural Engine."""
+    if first.time:
+        yield Heading("Where the time goes", f"{where}, estimated")
+        shares = [f"{one.part} {_percent(one.share)}" for one in first.time[:_PARTS]]
+        rest = sum(one.share for one in first.time[_PARTS:])
+        shares += [f"other parts {_percent(rest)}"] if rest > 0 else []
+        yield Text(", ".join(shares), "")
+    if first.latency is not None:
+        yield from _why(first, most)
+
+
+def _changes(profile: Profile, first: Answer, where: str, most: int) -> Iterator[Block]:
+    """Yields what to change, by gain, and what to change first on other devices."""
+    if not first.changes:
+        return
+    yield Heading("What to change", f"{where}, by gain; estimated")
+    yield from (_item(one) for one in first.changes[:most])
+    rest = len(first.changes) - most
+    yield from (Text(f"and {plural(rest, 'smaller one')}: --json -"),) if rest > 0 else ()
+    yield from _elsewhere(profile.answers, first)
+
+
+def speed_table(answers: Sequence[Answer], *, several: bool = False) -> Iterator[Block]:
+    """Yields the answers that were asked for, with the times under the other settings.
+
+    Args:
+        answers: The answers.
+        several: Whether they are about several models.
+    """
+    asked = [one for one in answers if one.is_asked]
+    if not any(one.latency for one in asked):
+        return
+    are_words = any(one.tokens is not None and one.tokens.decode is not None for one in asked)
+    named = {one.compute_units for one in asked}
+    others = [setting for setting in SETTINGS if setting not in named]
+    columns = _columns(others, several=several, are_words=are_words, has_setting=named != {"all"})
+    times = {(one.model, one.device, one.compute_units): _time(one) for one in answers}
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for one in asked:
+        more = [times.get((one.model, one.device, setting), "–") for setting in others]
+        rows.setdefault((*_row(one, several=several), *more, _share(one)), []).append(_setting(one))
+    names = ["" if named == {"all"} else ", ".join(names) for names in rows.values()]
+    yield Table(columns, [(*row[:2], name, *row[2:]) for row, name in zip(rows, names, strict=True)])
+    remarks = [EXTRAPOLATED] if any(one.is_extrapolated for one in asked) else []
+    yield Text("; ".join(["milliseconds, estimated, not measured", *remarks]))
+
+
+def _columns(
+    others: Sequence[ComputeUnits], *, several: bool, are_words: bool, has_setting: bool
+) -> tuple[Column, ...]:
+    return (
+        Column("device", style="cyan", most=24, least=17),
+        Column("model" if several else "", most=24, least=10),
+        Column("setting" if has_setting else ""),
         Column("tokens/s" if are_words else "", is_number=True),
-        Column("time" if is_measured else "estimate", is_number=True),
-        Column("95 % within, ms" if is_measured else "80 % within, ms", is_number=True, rank=2),
-        Column("best setting", most=22, least=22),
-        Column("NE", is_number=True, rank=1),
+        Column("estimate", is_number=True),
+        Column("80 % within", is_number=True, rank=1),
+        *(Column(SETTING_WORDS[one], is_number=True) for one in others),
+        Column("NE", is_number=True),
     )
-    yield Table(columns, _rows(answer))
-    remarks = ["the default devices: --device names others"] if answer.is_default else []
-    if any(one.is_extrapolated for one in answer.speeds):
-        remarks.append(EXTRAPOLATED)
-    remarks.append("measured by Core ML on this Mac, 95 % interval" if is_measured else "nothing was run")
-    yield Text("; ".join(remarks))
 
 
-def _rows(answer: Answer) -> list[tuple[str, ...]]:
-    found: list[tuple[str, ...]] = []
-    before = ""
-    for one in answer.speeds:
-        found.append(
-            (
-                "" if one.device == before else one.device,
-                one.model if len(answer.models) > 1 else "",
-                "" if one.tokens_per_s is None else format_per_second(one.tokens_per_s.value),
-                f"{'≥ ' if one.is_at_least else ''}{milliseconds(one.latency.value)} ms"
-                f"{'*' if one.is_extrapolated else ' '}",
-                f"{milliseconds(one.latency.low)} – ?" if one.is_at_least else within_ms(one.latency),
-                _best(one),
-                _percent(one.placement.get(NEURAL_ENGINE, 0.0)),
-            )
-        )
-        before = one.device
-    return found
+def _row(one: Answer, *, several: bool) -> tuple[str, ...]:
+    latency, tokens = one.latency, one.tokens
+    within = ""
+    if latency is not None:
+        within = f"{milliseconds(latency.low)} – ?" if one.is_at_least else within_ms(latency)
+    return (
+        one.device,
+        model_name(one.model) if several else "",
+        "" if tokens is None or tokens.decode is None else format_per_second(tokens.decode.value),
+        f"{_time(one)}{'*' if one.is_extrapolated else ' '}",
+        within,
+    )
 
 
-def _best(speed: Speed) -> str:
-    best = speed.best
-    name = SETTING_WORDS[best.compute_units]
-    if best.certainty == "no gain":
-        return name
-    mark = "?" if best.certainty == "unclear" else ""
-    return f"{name} {milliseconds(best.latency.value)} ms{mark}"
+def _share(one: Answer) -> str:
+    return _percent(one.units.get(NEURAL_ENGINE, 0.0)) if one.units else ""
+
+
+def _time(one: Answer) -> str:
+    if one.latency is None:
+        return "–"
+    return f"{'≥ ' if one.is_at_least else ''}{milliseconds(one.latency.value)}"
+
+
+def _setting(one: Answer) -> str:
+    return SETTING_WORDS[one.compute_units]
 
 
 def _differences(comparison: Comparison) -> Iterator[Block]:
@@ -135,51 +184,62 @@ def _differences(comparison: Comparison) -> Iterator[Block]:
     yield from (Text(describe_operations(one), "") for one in comparison.differences[:1])
 
 
-def _shares(pairs: Sequence[tuple[str, float]]) -> str:
-    kept = [(name, share) for name, share in pairs if share >= _LEAST_SHARE][:_SHARES]
-    return ", ".join(f"{name} {_percent(share)}" for name, share in kept)
-
-
-def _off_engine(answer: Answer, most: int) -> Iterator[Block]:
-    first = next(one for one in answer.speeds if one.device == answer.device)
-    share = first.placement.get(NEURAL_ENGINE, 0.0)
+def _why(first: Answer, most: int) -> Iterator[Block]:
+    share = first.units.get(NEURAL_ENGINE, 0.0)
     yield Heading("Why not on the Neural Engine", f"{_percent(share)} of the time is there")
-    if not answer.off_engine:
+    if not first.why:
         yield Text("everything runs there" if share > 0 else "no operation is planned there", "")
-    yield from (Item(text, mark="·") for text in answer.off_engine[:most])
-    rest = len(answer.off_engine) - most
+    for one in first.why[:most]:
+        saved = ""
+        if one.saved_s is not None and one.saved_s.value > 0:
+            saved = f"; without it {format_duration(one.saved_s.value)} less"
+        yield Item(f"{_percent(one.share)}, {plural(one.ops, 'operation')}: {one.text}{saved}", mark="·")
+    rest = len(first.why) - most
     if rest > 0:
-        yield Text(f"and {plural(rest, 'more reason')}: `coremlscope plan MODEL`")
+        yield Text(f"and {plural(rest, 'more reason')} that hold less time: `coremlscope plan`")
 
 
-def _proposals(answer: Answer, most: int) -> Iterator[Block]:
-    yield Heading("What to change", f"on {answer.device}, by gain; estimated")
-    for one in answer.proposals[:most]:
-        checked = "" if one.is_checked else " (not checked)"
-        yield Item(f"{_gain(one)}: {one.text}{checked}", (one.code, _fitted(one.command, answer)), "·")
-    rest = len(answer.proposals) - most
-    if rest > 0:
-        yield Text(f"and {plural(rest, 'smaller one')}: `coremlscope estimate MODEL`")
-    if answer.together is not None:
-        checked = "planned again with them" if answer.together.is_checked else "not checked"
-        command = _fitted(answer.together.command, answer)
-        yield Item(f"{_gain(answer.together)}: {answer.together.text} ({checked})", ("", command), "·")
-    if answer.nothing:
-        yield Text(answer.nothing, "")
+def _elsewhere(answers: Sequence[Answer], first: Answer) -> Iterator[Block]:
+    """Yields the first changes on other devices and settings that are not among those of the first answer."""
+    told: dict[str, list[str]] = {}
+    listed = {one.text.partition(";")[0] for one in first.changes}
+    for answer in answers:
+        change = next(iter(answer.changes), None) if answer.is_asked else None
+        text = "" if change is None else change.text.partition(";")[0]
+        if change is not None and change.after is not None and text not in listed:
+            where = answer.device if answer.compute_units == "all" else f"{answer.device}, {_setting(answer)}"
+            told.setdefault(text, []).append(f"{where}: {_gain(change).removesuffix(': ')}")
+    for text, places in told.items():
+        yield Item(f"{text} ({'; '.join(places)})", mark="·")
 
 
-def _fitted(command: str, answer: Answer) -> str:
-    """Returns a command with the model's path, or with its name where a line has no room for that."""
-    paths = (answer.path, answer.models[0], "MODEL") if answer.path else ("MODEL",)
-    several = [command.replace("MODEL", shlex.quote(path), 1) for path in paths]
-    return f"`{next((one for one in several if len(one) <= _COMMAND), several[-1])}`" if command else ""
+def _item(one: Proposal) -> Block:
+    smaller = f" ({format_bytes(one.saved_bytes)} smaller)" if one.saved_bytes else ""
+    marks = [] if one.is_planned_again or one.after is None else ["not planned again"]
+    marks += ["overlaps those above"] if one.overlaps else []
+    mark = f" ({'; '.join(marks)})" if marks else ""
+    command = f"`{one.command}`" if one.command else ""
+    return Item(f"{_gain(one)}{one.text}{smaller}{mark}", (one.code, command), "·")
 
 
 def _gain(one: Proposal) -> str:
-    """What a proposal gains: `likely 962 → 680 µs`; bytes of files where it takes no time less."""
-    if one.after is None or one.certainty == "no gain":
-        return f"{format_bytes(one.saved_bytes)} smaller, no gain in time"
-    return f"{one.certainty} {_between(one.before_s, one.after.value)}"
+    """What a change gains: `likely 962 → 680 µs: `."""
+    if one.after is None or one.before_s is None:
+        return ""
+    return f"{one.certainty} {_between(one.before_s, one.after.value)}: "
+
+
+def _notes(profiles: Sequence[Profile]) -> Iterator[Block]:
+    """Yields the warnings that are no hazards, each once, with the model where it is one of several."""
+    told: dict[str, list[str]] = {}
+    for profile in profiles:
+        hazards = {one.id for answer in profile.answers for one in answer.hazards}
+        for one in profile.findings:
+            if one.severity != "info" and one.id not in hazards:
+                told.setdefault(one.text, []).append(model_name(profile.model.path))
+    for text, names in list(told.items())[:2]:
+        where = "" if len(names) == len(profiles) else f"{', '.join(names)}: "
+        yield Item(f"{where}{text}", mark="!", style="warning")
 
 
 def _percent(share: float) -> str:
@@ -193,17 +253,9 @@ def _between(before_s: float, after_s: float) -> str:
     return f"{number} → {after}" if after.endswith(f" {unit}") else f"{before} → {after}"
 
 
-def _describe(trust: Trust) -> str:
-    chips = f" of {_LINES[trust.chips]}" if trust.chips else ""
-    return (
-        f"Such estimates for the {UNIT_NAMES[trust.unit]}{chips} were off by {_percent(trust.error)} (median"
-        f" of {trust.count} published figures); {_percent(trust.within)} were within the interval."
-    )
-
-
-def _next(answer: Answer) -> str:
-    if not answer.speeds:
+def _next(profiles: Sequence[Profile], *, has_figures: bool) -> str:
+    if not has_figures:
         return "more: `coremlscope inspect MODEL`; measured here: `coremlscope profile MODEL`"
-    if len(answer.models) > 1:
+    if len(profiles) > 1:
         return "more: `coremlscope compare A B` times both here; -o page.html, --json -"
     return "measured here: `coremlscope profile MODEL`; more: --open, -o page.html, --json -"

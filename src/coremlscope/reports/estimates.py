@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from coremlscope.base.units import format_duration, format_rate, format_share
-from coremlscope.devices.unit import SETTINGS
+from coremlscope.base.units import format_duration, format_share
+from coremlscope.reports.answer import answer_blocks, speed_table
 from coremlscope.reports.document import (
     Block,
     Cell,
@@ -20,16 +20,8 @@ from coremlscope.reports.document import (
     findings,
     numbers,
 )
-from coremlscope.reports.figures import (
-    estimate_cell,
-    explain_marks,
-    format_placement,
-    interval_ms,
-    listed_estimates,
-)
+from coremlscope.reports.figures import calibrated_on
 from coremlscope.reports.generation import rate_section
-from coremlscope.reports.json import render_values
-from coremlscope.reports.plan import saving_sections
 from coremlscope.reports.plan_json import what_if_to_json
 from coremlscope.reports.reasons import find_savings
 from coremlscope.reports.terms import term_sections
@@ -40,8 +32,6 @@ from coremlscope.results.generation import TokenRate
 from coremlscope.results.profile import Profile
 
 _COSTLIEST = 5
-#: The least share of a unit that is shown as all of the time.
-_WHOLE = 0.995
 
 
 def estimates_document(profiles: Sequence[Profile], *, explained: bool = False) -> Iterator[Block]:
@@ -54,12 +44,12 @@ def estimates_document(profiles: Sequence[Profile], *, explained: bool = False) 
     results = [(profile, estimate) for profile in profiles for estimate in profile.estimates]
     models = list(dict.fromkeys(profile.model.path for profile in profiles))
     yield Title("Estimated latency of one prediction", model_name(models[0]) if len(models) == 1 else "")
-    if results:
-        yield _table(results, has_models=len(models) > 1)
+    if len(profiles) == 1:
+        yield from answer_blocks(profiles[0], is_brief=True)
+    else:
+        yield from speed_table([one for profile in profiles for one in profile.answers], several=True)
     yield from _notes(results)
     yield from rate_section([rate for profile in profiles for rate in profile.rates])
-    if len(profiles) == 1:
-        yield from saving_sections(profiles[0], profiles[0].estimates)
     if explained:
         yield from term_sections(estimate for _, estimate in results)
     elif len(results) == 1:
@@ -69,65 +59,16 @@ def estimates_document(profiles: Sequence[Profile], *, explained: bool = False) 
     yield Hint(f"more: {explain}--compute-units every, --json -; `coremlscope plan MODEL --device NAME`")
 
 
-def device_latencies(profile: Profile) -> Iterator[Block]:
-    """Yields the estimates of a profile, apart from what was measured."""
-    estimates = listed_estimates(profile)
-    if not estimates:
-        return
-    yield Heading("On Apple devices", "estimated from published latencies; nothing of it was measured")
-    yield _table([(profile, estimate) for estimate in estimates])
-    yield from map(Text, explain_marks(estimates))
-    if estimates[0].left_out:
-        yield Text(f"at least, without {', '.join(estimates[0].left_out)}: unknown", "warning")
-    yield from rate_section(profile.rates)
-    yield from saving_sections(profile, list(profile.headline_estimates()))
-
-
-def _table(results: Sequence[tuple[Profile, Estimate]], *, has_models: bool = False) -> Table:
-    """Returns a row for each estimate; settings of a device with equal estimates are one row."""
-    rows: dict[tuple[str, ...], list[str]] = {}
-    for profile, e in results:
-        cells = (
-            estimate_cell(e),
-            interval_ms(e),
-            f"{'< ' if e.is_at_least else ''}{format_rate(e.latency.value)} /s",
-            format_placement(e.placement),
-            BOUND_WORDS[e.bound],
-        )
-        name = Path(profile.model.path).stem if has_models else ""
-        rows.setdefault((name, e.device, *cells), []).append(e.compute_units)
-    columns = (
-        Column("model", most=40),
-        Column("device", style="" if has_models else "cyan", most=40, rank=-1),
-        # What all have in common is not worth a column.
-        Column("setting"),
-        Column("estimate", is_number=True, rank=-2),
-        Column("80 % within", is_number=True, rank=-1),
-        Column("rate", is_number=True, rank=2),
-        Column("runs on", most=24),
-        Column("waits for", most=11, rank=1),
-    )
-    is_one = {e.compute_units for _, e in results} == {"all"}
-    cells_of = [(*row[:2], "" if is_one else _settings(settings), *row[2:]) for row, settings in rows.items()]
-    return Table(columns, cells_of)
-
-
-def _settings(settings: Sequence[str]) -> str:
-    """Names settings: `all, cpu_and_ne`, or `every` for all that there are."""
-    return "every" if len(set(settings)) == len(SETTINGS) else ", ".join(dict.fromkeys(settings))
-
-
 def _notes(results: Sequence[tuple[Profile, Estimate]]) -> Iterator[Block]:
     """Yields what marks mean, what estimates leave out and what else they say."""
-    yield from map(Text, explain_marks(estimate for _, estimate in results))
+    own = (calibrated_on(estimate) for _, estimate in results)
+    yield from (Text(f"† {text}") for text in dict.fromkeys(own) if text)
     for text in dict.fromkeys(_left_out(profile, estimate) for profile, estimate in results):
         if text:
             yield Text(text, "warning")
     for _, estimate in results:
         of = f"{estimate.device}, {estimate.compute_units}: " if len(results) > 1 else ""
         yield from (Text(of + text) for text in estimate.notes)
-    if any(max(estimate.placement.values()) < _WHOLE for _, estimate in results):
-        yield Text("runs on: shares of the estimated time, without launches and changes of unit")
     note = "estimated from published latencies, not measured; assumes that nothing else runs on the device"
     yield Text(note if results else "no estimate")
 
@@ -183,11 +124,6 @@ def _kernel_row(profile: Profile, e: Estimate, index: int) -> tuple[str, ...]:
         format_share(seconds / e.latency.value),
         BOUND_WORDS[e.kernel_bound[index]],
     )
-
-
-def render_estimates_json(profiles: Sequence[Profile]) -> str:
-    """Estimates as JSON text: a list."""
-    return render_values(estimates_to_json(profiles))
 
 
 def estimates_to_json(profiles: Sequence[Profile]) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from coremlscope.base.units import format_cost, format_duration, format_share
 from coremlscope.devices import all_chips
 from coremlscope.devices.unit import GPU, NEURAL_ENGINE, SETTINGS, UNITS, ComputeUnit
+from coremlscope.reports.answer import answer_blocks
 from coremlscope.reports.document import (
     Block,
     Cell,
@@ -30,7 +31,6 @@ from coremlscope.reports.reasons import (
     find_dearer,
     group_advice,
     group_reasons,
-    group_savings,
     group_what_ifs,
     unknown_ops,
 )
@@ -70,8 +70,6 @@ UNKNOWN = "?"
 _LISTED_OPS, _LISTED_GROUPS, _LISTED_SEGMENTS = 30, 10, 8
 #: Operations whose rows are made.
 _MADE_OPS = 100_000
-#: Reasons listed for a single estimate, and estimates up to which the first reason of each is listed.
-_LISTED_SAVINGS, _SEVERAL = 3, 4
 
 
 def plan_document(profile: Profile, *, list_ops: bool = False) -> Iterator[Block]:
@@ -82,6 +80,7 @@ def plan_document(profile: Profile, *, list_ops: bool = False) -> Iterator[Block
         list_ops: Lists every operation, however many there are.
     """
     yield Title(model_name(profile.model.path))
+    yield from answer_blocks(profile, is_brief=True)
     for plan in profile.plans:
         yield from plan_section(profile, plan, list_ops=list_ops)
     yield from findings(profile.findings)
@@ -403,35 +402,6 @@ def reason_sections(profile: Profile) -> Iterator[Block]:
             if blocks:
                 where = f"{plan.device}, {plan.os}, {setting.compute_units}; planned and estimated"
                 yield Folded("What keeps operations from faster units", where, blocks, is_extra=True)
-
-
-def saving_sections(profile: Profile, estimates: Sequence[Estimate]) -> Iterator[Block]:
-    """Yields the reasons without which predictions would take less time; nothing where there are none.
-
-    Args:
-        profile: The profile, whose plans the estimates follow from.
-        estimates: Some of its estimates. For several, the first reason of each is listed; for many, none.
-    """
-    most = _LISTED_SAVINGS if len(estimates) == 1 else 1
-    alike: dict[tuple[str, str], list[tuple[str, ReasonGroup]]] = {}
-    rest = 0
-    for e in estimates if len(estimates) <= _SEVERAL else ():
-        view = profile.view_of(e)
-        groups = group_savings(view) if view is not None else []
-        rest = max(rest, len(groups) - most)
-        for group in groups[:most]:
-            key = _reason(group).text, group.reason.fix
-            alike.setdefault(key, []).append((f"{e.device}, {e.compute_units}", group))
-    if not alike:
-        return
-    where = f" on {estimates[0].device}, {estimates[0].compute_units}" if len(estimates) == 1 else ""
-    yield Heading(f"What would save time{where}", "planned again without each reason; planned and estimated")
-    for found in alike.values():
-        item = _reason(found[0][1])
-        effects = [f"→ on {on}: {group.effect}" for on, group in found]
-        yield item if len(estimates) == 1 else Item(item.text, (*effects, *item.hints[1:]))
-    if rest > 0:
-        yield Text(f"and {plural(rest, 'more reason')}: `coremlscope plan MODEL --device NAME`")
 
 
 def _reason(group: ReasonGroup) -> Item:

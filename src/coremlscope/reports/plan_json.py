@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
 from coremlscope.devices.unit import SETTINGS
@@ -22,6 +22,7 @@ from coremlscope.results.profile import Profile
 
 #: Name and version of the form.
 SCHEMA = "coremlscope.plan/1"
+_SEVERAL = "coremlscope.plans/1"
 
 
 def plan_to_json(profile: Profile, plan: Plan | None = None) -> dict[str, Any]:
@@ -57,6 +58,12 @@ def plan_to_json(profile: Profile, plan: Plan | None = None) -> dict[str, Any]:
             for name in functions[0]
         },
     }
+
+
+def plans_to_json(profiles: Sequence[Profile]) -> dict[str, Any]:
+    """All plans of profiles as plain values: a single one by itself, several under `plans`."""
+    plans = [plan_to_json(profile, plan) for profile in profiles for plan in profile.plans]
+    return plans[0] if len(plans) == 1 else {"schema": _SEVERAL, "plans": plans}
 
 
 def what_if_to_json(view: PlanView, one: WhatIf) -> dict[str, Any]:

@@ -21,9 +21,8 @@ from coremlscope.reports.document import (
     findings,
     numbers,
 )
-from coremlscope.reports.estimates import device_latencies
 from coremlscope.reports.figures import shown_plans
-from coremlscope.reports.generation import timing_section
+from coremlscope.reports.generation import rate_section, timing_section
 from coremlscope.reports.plan import plan_section, reason_sections, settings_section
 from coremlscope.reports.recording import energy_section, recording_section
 from coremlscope.reports.renderers import RENDERERS, describe_formats
@@ -66,8 +65,7 @@ def profile_document(profile: Profile) -> Iterator[Block]:
     """Yields the measurements, estimates and plans of a model."""
     measurements = profile.measurements
     yield Title(model_name(profile.model.path), _headline(profile))
-    if profile.answer is not None:
-        yield from answer_blocks(profile.answer)
+    yield from answer_blocks(profile)
     yield Facts(_facts(profile))
     if len(measurements) == 1:
         yield from _measurement(profile, measurements[0])
@@ -80,7 +78,7 @@ def profile_document(profile: Profile) -> Iterator[Block]:
             yield from _groups(profile, m)
             yield from findings(m.findings)
     yield from timing_section(profile.token_timings)
-    yield from device_latencies(profile)
+    yield from rate_section(profile.rates)
     yield from _plans(profile)
     yield from agreement_sections(profile)
     if len(measurements) == 1:

@@ -117,11 +117,6 @@ def _saves(one: WhatIf) -> bool:
     return bool(one.moved) and (one.saved_ms > 0 if one.saved_s is None else one.saved_s.value > 0)
 
 
-def group_savings(view: PlanView) -> list[ReasonGroup]:
-    """Returns the reasons of `find_savings` as groups of operations."""
-    return [_group_of(view, one) for one in find_savings(view)]
-
-
 def _group_of(view: PlanView, one: WhatIf) -> ReasonGroup:
     ops = view.at(one.ops)
     reason = Reason(

@@ -1,4 +1,4 @@
-"""The answer first: how fast models are on devices, where the time goes, and what to change."""
+"""The answer: how fast a model is on a device under a setting, where the time goes, and what to change."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ import msgspec
 
 from coremlscope.base.figures import Figure
 from coremlscope.devices.unit import ComputeUnit, ComputeUnits
-from coremlscope.results.estimate import Trust
+from coremlscope.results.estimate import LoadEstimate
+from coremlscope.results.hazard import Hazard
 
-#: How sure it is that a change saves time: the 80 % interval of the gain does not contain 0, or it does.
-Certainty = Literal["likely", "unclear", "no gain"]
+#: How sure a statement is: the worst of its premises.
+Certainty = Literal["likely", "unclear", "unknown"]
 
 
 class SettingChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting of compute units next to the default one.
+    """A setting of compute units.
 
     Attributes:
         compute_units: The setting.
-        latency: Estimated seconds, with an 80 % interval; given the estimate under the default setting.
-        certainty: Whether it is faster than the default one.
+        latency: Estimated seconds under it; given the estimate under the setting that it is compared with.
+        certainty: How sure it is that it is faster than that one; `likely` for the setting itself.
     """
 
     compute_units: ComputeUnits
@@ -29,113 +30,172 @@ class SettingChoice(msgspec.Struct, frozen=True, kw_only=True):
     certainty: Certainty
 
 
-class Speed(msgspec.Struct, frozen=True, kw_only=True):
-    """The speed of a model on a device.
+class TimePart(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the time of a prediction; the shares of all parts add up to 1.
 
     Attributes:
-        model: The name of the model.
-        device: The device.
-        chip: The chip's id.
-        os: Its system.
-        latency: Seconds of a prediction under the default setting: measured there, else estimated with an
-            80 % interval.
-        is_at_least: Whether the latency leaves something out, and is a lower bound.
-        is_extrapolated: Whether fewer than three publications measured this chip.
-        placement: The share of each unit in the time.
-        best: The fastest setting.
-        tokens_per_s: For a language model, tokens per second of decoding; None for other models.
-        prompt_tokens_per_s: Those of a prompt.
+        part: What the time is spent on.
+        share: Its share of the time.
+        count: How many kernels it has; 0 for what belongs to none.
+        op: The id of the operation whose kernel takes longest; empty for what belongs to none.
     """
 
-    model: str
-    device: str
-    chip: str
-    os: str
-    latency: Figure
-    is_at_least: bool = False
-    is_extrapolated: bool = False
-    placement: Mapping[ComputeUnit, float] = msgspec.field(default_factory=dict)
-    best: SettingChoice
-    tokens_per_s: Figure | None = None
-    prompt_tokens_per_s: Figure | None = None
-
-
-class EqualBlocks(msgspec.Struct, frozen=True, kw_only=True):
-    """Blocks of a model that do the same work one after the other, as the layers of a transformer.
-
-    Attributes:
-        times: The number of blocks.
-        kernels: The kernels of a block.
-        share: The share of all of them in the time.
-        kinds: That of each kind of their kernels, the largest first.
-    """
-
-    times: int
-    kernels: int
+    part: str
     share: float
-    kinds: tuple[tuple[str, float], ...]
+    count: int = 0
+    op: str = ""
+
+
+class HeldTime(msgspec.Struct, frozen=True, kw_only=True):
+    """A reason why operations are not on a faster unit, and the time that it holds.
+
+    Attributes:
+        text: The reason.
+        unit: The unit that it keeps them from.
+        rule: The id of the rule.
+        ops: How many operations it concerns.
+        share: The share of the time that their kernels take where they are.
+        example: The id of one of them.
+        saved_s: What a prediction takes less without the reason; None where that was not planned again.
+    """
+
+    text: str
+    unit: ComputeUnit
+    rule: str
+    ops: int
+    share: float
+    example: str = ""
+    saved_s: Figure | None = None
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     """A change of a model, or of the app that loads it.
 
     Attributes:
-        id: Stable: `setting`, or the rule that found it.
+        id: Stable: `setting`, `compression`, `limit` where nothing saves time, or the rule that found it.
         text: What to do, in a sentence.
-        certainty: Whether it saves time.
-        before_s: Estimated seconds before.
-        after: Estimated seconds after it, with an 80 % interval; None where no time is estimated.
-        saved_bytes: How much smaller the files would be.
+        certainty: How sure it is that it saves time.
+        before_s: Estimated seconds before; None where no time is estimated.
+        after: Estimated seconds after it, with an 80 % interval; None where none is saved.
+        saved_bytes: How much smaller the files are.
+        is_planned_again: Whether the changed model, or the other setting, was planned by itself.
+        overlaps: Whether it saves some of what another change in the list saves.
         code: The line of code to change; may be empty.
-        command: The command that tries it, or explains it, of `MODEL`.
-        is_checked: Whether the changed model can be made from the file, so that its own plan and estimate
-            confirm the gain; or, for a setting, measurements of such pairs do. Others are never likely.
+        command: The command that tries or explains it; may be empty.
+        ops: Ids of operations that it concerns.
     """
 
     id: str
     text: str
     certainty: Certainty
-    before_s: float
+    before_s: float | None
     after: Figure | None = None
     saved_bytes: int = 0
+    is_planned_again: bool = True
+    overlaps: bool = False
     code: str = ""
     command: str = ""
-    is_checked: bool = True
+    ops: tuple[str, ...] = ()
+
+    @property
+    def saved_s(self) -> float:
+        """Estimated seconds that it saves; 0 where none."""
+        return 0.0 if self.after is None or self.before_s is None else self.before_s - self.after.value
+
+
+class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """A latency that others published of the same network, chip and setting.
+
+    Attributes:
+        network: The network.
+        seconds: The latency.
+        where: The setting or unit, and the system where it is known.
+        publication: Who measured it.
+        url: Where; may be empty.
+        is_believed: Whether it counts more than the estimate; else it is of a system years older.
+    """
+
+    network: str
+    seconds: float
+    where: str
+    publication: str
+    url: str = ""
+    is_believed: bool
+
+
+class AnswerTrust(msgspec.Struct, frozen=True, kw_only=True):
+    """How far an answer is to be believed.
+
+    Attributes:
+        certainty: The worst of the doubts; `likely` without any.
+        doubts: What makes it doubtful, the worst first.
+        accuracy: How good such estimates were where they were published, in a sentence; may be empty.
+        published: Published latencies of the same network on the same chip.
+    """
+
+    certainty: Certainty
+    doubts: tuple[str, ...] = ()
+    accuracy: str = ""
+    published: tuple[PublishedFigure, ...] = ()
+
+
+class TokenSpeed(msgspec.Struct, frozen=True, kw_only=True):
+    """The speed of a language model, in tokens per second.
+
+    Attributes:
+        decode: Of decoding; None where the model has no such step.
+        prefill: Of a prompt; None where the model has no such step.
+        context: Tokens that the cache has room for.
+    """
+
+    decode: Figure | None = None
+    prefill: Figure | None = None
+    context: int = 0
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a user wants to know of models first.
+    """What a user wants to know first of a model on a device under a setting.
 
     Attributes:
-        models: The names of the models.
-        path: The path of a single one.
-        verdict: The answer in a sentence.
-        speeds: Their speed, by device in the order asked for.
-        is_default: Whether the devices are the default ones.
-        device: The device that the other parts are about; empty where nothing is estimated.
-        waits: The shares of the time by what it waits for, the largest first.
-        kinds: The shares of the time by kind of kernel, the largest first.
-        blocks: Equal blocks in which much of the time is spent; None where there are none.
-        off_engine: Why operations do not run on the Neural Engine, the costliest first.
-        proposals: What to change, the largest gain first; those without a gain are left out.
-        together: All likely proposals on operations at once; None where there are fewer than two.
-        nothing: What takes the time where no proposal saves any; empty otherwise.
-        trust: How good such estimates were; None where that is not known.
-        notes: What else limits the answer.
+        model: The path of the model.
+        device: The device.
+        chip: The chip's id.
+        os: Its system.
+        compute_units: The setting.
+        is_asked: Whether the setting was asked for: only then changes of the model are planned again.
+        headline: The answer in a sentence: hazards first, then the speed, one doubt, and the first change.
+        latency: Estimated seconds of a prediction, with an 80 % interval; None where nothing is estimated.
+        is_at_least: Whether the latency leaves something out, and is a lower bound.
+        is_extrapolated: Whether fewer than three publications measured this chip.
+        units: The share of each unit in the time of the kernels.
+        tokens: The speed of a language model; None for other models.
+        load: Times of the first and later loads; None where they are not known.
+        best: The fastest setting without a hazard; None where nothing is estimated, or not enough is known.
+        time: Where the time goes; the shares add up to 1.
+        why: Why operations are not on the Neural Engine, by the time that each reason holds.
+        changes: What to change, the largest gain first; never empty where a latency is known.
+        is_hazardous: Whether a prediction as planned meets a hazard.
+        hazards: What is known to go wrong, the gravest first.
+        trust: How far to believe it.
     """
 
-    models: tuple[str, ...]
-    path: str = ""
-    verdict: str
-    speeds: tuple[Speed, ...] = ()
-    is_default: bool = False
-    device: str = ""
-    waits: tuple[tuple[str, float], ...] = ()
-    kinds: tuple[tuple[str, float], ...] = ()
-    blocks: EqualBlocks | None = None
-    off_engine: tuple[str, ...] = ()
-    proposals: tuple[Proposal, ...] = ()
-    together: Proposal | None = None
-    nothing: str = ""
-    trust: Trust | None = None
-    notes: tuple[str, ...] = ()
+    model: str
+    device: str
+    chip: str
+    os: str
+    compute_units: ComputeUnits
+    is_asked: bool
+    headline: str = ""
+    latency: Figure | None = None
+    is_at_least: bool = False
+    is_extrapolated: bool = False
+    units: Mapping[ComputeUnit, float] = msgspec.field(default_factory=dict)
+    tokens: TokenSpeed | None = None
+    load: LoadEstimate | None = None
+    best: SettingChoice | None = None
+    time: tuple[TimePart, ...] = ()
+    why: tuple[HeldTime, ...] = ()
+    changes: tuple[Proposal, ...] = ()
+    is_hazardous: bool = False
+    hazards: tuple[Hazard, ...] = ()
+    trust: AnswerTrust

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Literal, TypeVar
 
 import msgspec
+import msgspec.structs
 
 from coremlscope.base.figures import Figure, Origin
 from coremlscope.base.findings import Confidence
@@ -271,6 +272,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def setting(self, compute_units: str) -> SettingPlan | None:
         """Returns the plan under one setting; None if it was not planned."""
         return next((s for s in self.settings if s.compute_units == compute_units), None)
+
+    def under(self, settings: Sequence[str]) -> Plan:
+        """Returns the plan under some of its settings alone."""
+        return msgspec.structs.replace(
+            self, settings=tuple(one for one in self.settings if one.compute_units in settings)
+        )
 
     def view(self, ops: OpTable, setting: SettingPlan | None = None) -> PlanView:
         """Returns the plan under one setting, operation by operation.

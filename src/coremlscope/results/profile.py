@@ -54,7 +54,7 @@ class Profile(Presented, msgspec.Struct, frozen=True, kw_only=True):
         token_timings: For a language model, measured tokens per second by setting, phase and context.
         agreements: How far the plans by rules agree with those by Core ML, where both are present.
         findings: Remarks that do not belong to a measurement.
-        answer: What a user wants to know first, where that was asked for.
+        answers: What a user wants to know first of each device and setting, the asked ones of a device first.
         providers: For an ONNX model, how ONNX Runtime's Core ML provider divides it, by format.
     """
 
@@ -69,7 +69,7 @@ class Profile(Presented, msgspec.Struct, frozen=True, kw_only=True):
     token_timings: tuple[TokenTiming, ...] = ()
     agreements: tuple[Agreement, ...] = ()
     findings: tuple[Finding, ...] = ()
-    answer: Answer | None = None
+    answers: tuple[Answer, ...] = ()
     providers: tuple[ProviderReport, ...] = ()
 
     def __post_init__(self) -> None:

@@ -1,18 +1,16 @@
 import { timeShares } from "../../data/answers";
-import { measurementName, targetName } from "../../data/profile";
-import type { Estimate, Speed } from "../../data/schema";
-import { SETTING_NAMES, UNIT_NAMES } from "../../data/words";
-import { duration, percent } from "../../format";
-import { useReport } from "../../report";
+import { answerOf, measurementName, targetName } from "../../data/profile";
+import { SETTING_NAMES } from "../../data/words";
+import { duration } from "../../format";
+import { useAnswer, useReport } from "../../report";
 import { UnitBar } from "../../ui/units";
 
 /** Every device on one logarithmic axis, with its interval, its units and its best setting; then what this machine measured. */
 export function Devices() {
   const { targets, target, setting, measurements, profile, chooseTarget } = useReport();
   const devices = targets.flatMap((one) => {
-    const speed = profile?.answer?.speeds.find(({ device, os }) => device === one.device && os === one.os);
-    const known: Estimate | Speed | undefined = speed ?? one.estimates.get(setting);
-    return known ? [{ target: one, latency: known.latency, shares: timeShares(known), best: speed?.best }] : [];
+    const known = profile && answerOf(profile, one, setting);
+    return known?.latency ? [{ target: one, latency: known.latency, shares: timeShares(known.units), best: known.best }] : [];
   });
   const measured = measurements.flatMap((one) => (one.predict ? [{ one, median: one.predict.statistics.median }] : []));
   if (devices.length + measured.length < 2) return null;
@@ -23,7 +21,7 @@ export function Devices() {
     <ul class="devices" aria-label="Devices on one logarithmic axis">
       {devices.map(({ target: one, latency: { value, low, high }, shares, best }) => (
         <li key={one.key}>
-          <button type="button" class="link" aria-pressed={one === target} onClick={() => chooseTarget(one, best ? "all" : setting)}>
+          <button type="button" class="link" aria-pressed={one === target} onClick={() => chooseTarget(one, setting)}>
             {targetName(one)}
           </button>
           <span class="range" title={`${duration(low)} – ${duration(high)}`}>
@@ -32,7 +30,11 @@ export function Devices() {
           </span>
           <b class="number">{duration(value)}</b>
           <UnitBar parts={shares.map(({ unit, part }) => ({ unit, amount: part, text: duration(part * value) }))} />
-          <span class="faint">{best && bestWords(best)}</span>
+          <span class="faint">
+            {best &&
+              best.compute_units !== setting &&
+              `${best.certainty} ${duration(best.latency.value)}, ${SETTING_NAMES[best.compute_units]}`}
+          </span>
         </li>
       ))}
       {measured.map(({ one, median }) => (
@@ -50,22 +52,9 @@ export function Devices() {
   );
 }
 
-/** The fastest setting with its time, as in `reports/answer.py`. */
-function bestWords({ compute_units: setting, latency, certainty }: Speed["best"]): string {
-  if (certainty === "no gain") return "";
-  return `${SETTING_NAMES[setting]} ${duration(latency.value)}${certainty === "unclear" ? "?" : ""}`;
-}
-
-/** The answer in a sentence: how long, and where most of the time is spent. */
+/** The answer in a sentence; red where something is known to go wrong. */
 export function Verdict() {
-  const { target, estimate, profile } = useReport();
-  if (profile?.answer?.verdict) return <p class="verdict-line">{profile.answer.verdict}</p>;
-  if (!target || !estimate || estimate.left_out.length > 0) return null;
-  const [main] = timeShares(estimate).sort((a, b) => b.part - a.part);
-  return (
-    <p class="verdict-line">
-      On {target.device} a prediction takes about <b>{duration(estimate.latency.value)}</b>
-      {main && `, ${percent(main.part)} of it on the ${UNIT_NAMES[main.unit]}`}.
-    </p>
-  );
+  const answer = useAnswer();
+  if (!answer) return null;
+  return <p class={answer.is_hazardous ? "verdict-line banner" : "verdict-line"}>{answer.headline}</p>;
 }

@@ -1,9 +1,10 @@
-import { type Badge, estimateBadges, isWhole, measurementBadges } from "../../data/answers";
+import { type Badge, isWhole, measurementBadges } from "../../data/answers";
 import { perSecond } from "../../data/estimate";
-import type { Estimate, Measurement } from "../../data/schema";
-import { basisText, SETTING_NAMES, trustText } from "../../data/words";
+import { answerOf } from "../../data/profile";
+import type { Answer, Figure, Measurement } from "../../data/schema";
+import { SETTING_NAMES } from "../../data/words";
 import { duration, rateInWords } from "../../format";
-import { useReport } from "../../report";
+import { useAnswer, useReport } from "../../report";
 import { OriginTag } from "../../ui/origin";
 import { Card } from "./card";
 import { Devices } from "./devices";
@@ -11,11 +12,12 @@ import { Devices } from "./devices";
 /** The latency on the chosen device and on the machine that measured, each with what limits it. */
 export function HowLong() {
   const { model, target, setting, estimate, measurement, placement } = useReport();
+  const answer = useAnswer();
   return (
     <Card id="latency" question="How long does a prediction take?">
       <div class="latencies">
-        {target && estimate && <Estimated device={target.device} estimate={estimate} />}
-        {target && !estimate && placement && (
+        {answer?.latency && <Estimated answer={answer} latency={answer.latency} />}
+        {target && !answer?.latency && placement && (
           <div class="latency latency-main">
             <div class="latency-place">
               {target.device}, {SETTING_NAMES[setting]}
@@ -23,7 +25,7 @@ export function HowLong() {
             <span class="latency-value latency-none">not estimated</span>
           </div>
         )}
-        {target && !estimate && !placement && !measurement && (
+        {target && !answer?.latency && !placement && !measurement && (
           <p class="answer-text">
             {model.absent ? (
               `Not known: it cannot be run here, because ${model.absent}.`
@@ -50,18 +52,13 @@ export function HowLong() {
   );
 }
 
-function Estimated(props: { device: string; estimate: Estimate }) {
-  const { target, setting, profile } = useReport();
-  const { estimate } = props;
-  const words = profile?.rates.find(
-    (rate) => rate.phase === "decode" && rate.device === estimate.device && rate.os === estimate.os && rate.compute_units === setting,
-  );
-  const { value, low, high } = estimate.latency;
-  const isPart = estimate.left_out.length > 0;
+function Estimated(props: { answer: Answer; latency: Figure }) {
+  const { device, os, compute_units: setting, is_at_least: isPart, tokens, trust, load } = props.answer;
+  const { value, low, high } = props.latency;
   return (
-    <div class="latency latency-main" title={`${target?.os}, ${SETTING_NAMES[setting]}; ${basisText(estimate)}`}>
+    <div class="latency latency-main" title={os}>
       <div class="latency-place">
-        {props.device}, {SETTING_NAMES[setting]}
+        {device}, {SETTING_NAMES[setting]}
       </div>
       <div class="latency-line">
         <span class="latency-value">
@@ -69,28 +66,41 @@ function Estimated(props: { device: string; estimate: Estimate }) {
           {duration(value)}
         </span>
         <OriginTag origin="estimated" />
-        <Badges badges={estimateBadges(estimate)} />
+        {trust.certainty !== "likely" && (
+          <span class="badge" title={trust.doubts.join("; ")}>
+            {trust.certainty}
+          </span>
+        )}
       </div>
       <div class="latency-text">
-        {words && <b>{perSecond(words.tokens_per_s.value)} tokens per second; </b>}
-        {duration(low)} – {duration(high)} (80 % interval)
-        {!isPart && `; ${rateInWords(value, "prediction")}`}
+        {tokens?.decode && (
+          <b>
+            {perSecond(tokens.decode.value)} tokens per second, context {tokens.context};{" "}
+          </b>
+        )}
+        {duration(low)} – {isPart ? "?" : duration(high)} (80 % interval)
+        {!isPart && !tokens?.decode && `; ${rateInWords(value, "prediction")}`}
       </div>
-      {estimate.trust && <p class="latency-text faint">{trustText(estimate.trust)}</p>}
+      {load && (
+        <div class="latency-text roomy">
+          first load {duration(load.first_s.value)}, later ones {duration(load.cached_s.value)}
+        </div>
+      )}
+      <p class="latency-text faint">{[...trust.doubts.map((one) => `${one}.`), trust.accuracy].filter(Boolean).join(" ")}</p>
       <SettingChips />
     </div>
   );
 }
 
-/** The estimates of all settings of the device, to choose among. */
+/** The latencies under all settings of the device, to choose among. */
 function SettingChips() {
-  const { target, setting, chooseTarget } = useReport();
-  if (!target || target.estimates.size < 2) return null;
+  const { target, setting, profile, chooseTarget } = useReport();
+  if (!target || !profile) return null;
+  const known = target.settings.flatMap((one) => answerOf(profile, target, one) ?? []);
   return (
     <div class="setting-chips" role="group" aria-label="Estimates under each setting">
-      {target.settings.map((one) => {
-        const latency = target.estimates.get(one)?.latency;
-        return (
+      {known.map(
+        ({ compute_units: one, latency, is_at_least: isPart }) =>
           latency && (
             <button
               key={one}
@@ -99,11 +109,14 @@ function SettingChips() {
               title={`${duration(latency.low)} – ${duration(latency.high)} (80 % interval)`}
               onClick={() => chooseTarget(target, one)}
             >
-              {SETTING_NAMES[one]} <b>{duration(latency.value)}</b>
+              {SETTING_NAMES[one]}{" "}
+              <b>
+                {isPart && "≥ "}
+                {duration(latency.value)}
+              </b>
             </button>
-          )
-        );
-      })}
+          ),
+      )}
     </div>
   );
 }

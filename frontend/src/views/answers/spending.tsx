@@ -1,72 +1,60 @@
 import { useMemo } from "preact/hooks";
 import { type Spending, spending } from "../../data/answers";
 import { shortName } from "../../data/names";
-import { BOUND_WORDS } from "../../data/words";
+import type { TimePart } from "../../data/schema";
 import { duration, percent, plural, share } from "../../format";
 import { useAnswer, useReport } from "../../report";
 import { OriginTag } from "../../ui/origin";
 import { Card } from "./card";
 
-/** Smaller parts of the time are not named. */
-const LEAST = 0.01;
-/** Wider parts of the bar have room for their names. */
-const ROOM = 0.1;
-
-/** What the time is spent on, and the most expensive groups of operations. */
+/** What the time is spent on: all parts of the estimate, else the most expensive measured groups of operations. */
 export function TimeSpent() {
-  const { table, kernels, estimate, groups } = useReport();
-  const answer = useAnswer();
-  const found = useMemo(() => spending({ table, kernels, estimate, groups }), [table, kernels, estimate, groups]);
-  const bound = estimate && `waits for ${BOUND_WORDS[estimate.bound]}`;
-  const waits = answer ? listed(answer.waits) : bound;
-  const blocks = answer?.blocks;
+  const { table, groups } = useReport();
+  const parts = useAnswer()?.time ?? [];
+  const found = useMemo(() => spending({ table, groups }), [table, groups]);
+  const origin = parts.length > 0 ? "estimated" : found ? "measured" : null;
   return (
-    <Card id="time" question="Where does the time go?" tags={found && <OriginTag origin={found.origin} />}>
-      {answer && answer.kinds.length > 0 && <KindBar kinds={answer.kinds} />}
-      {found ? <Groups found={found} /> : <p class="answer-text">Not known: operations have no times.</p>}
-      {blocks && (
-        <p class="answer-text">
-          {blocks.times} equal blocks are {percent(blocks.share)} of it: {listed(blocks.kinds)}
-        </p>
-      )}
-      {waits && <p class="answer-text time-waits sentence">{waits}</p>}
+    <Card id="time" question="Where does the time go?" tags={origin && <OriginTag origin={origin} />}>
+      {parts.length > 0 && <Parts parts={parts} />}
+      {parts.length === 0 && found && <Groups found={found} />}
+      {!origin && <p class="answer-text">Not known: operations have no times.</p>}
     </Card>
   );
 }
 
-const listed = (shares: readonly (readonly [string, number])[]): string =>
-  shares
-    .filter(([, part]) => part >= LEAST)
-    .map(([name, part]) => `${name} ${percent(part)}`)
-    .join(", ");
-
-/** The shares of the time by kind; what belongs to no operation is hatched. */
-function KindBar(props: { kinds: readonly (readonly [string, number])[] }) {
-  const { kinds } = props;
-  const rest = 1 - kinds.reduce((sum, [, part]) => sum + part, 0);
+/** The parts of the time; their shares add up to the whole. */
+function Parts(props: { parts: readonly TimePart[] }) {
+  const { showOp } = useReport();
+  const { latency } = useAnswer() ?? {};
   return (
-    <div class="kind-bar" role="img" aria-label={listed(kinds)}>
-      {kinds.map(([name, part]) => (
-        <span key={name} class="kind-part" style={{ width: `${part * 100}%` }} title={`${name} ${percent(part)}`}>
-          {part > ROOM && `${name} ${percent(part)}`}
-        </span>
+    <ol class="spending" aria-label="The parts of the time">
+      {props.parts.map(({ part, share: held, count, op }) => (
+        <li key={part}>
+          {op ? (
+            <button type="button" class="link" title={plural(count, "kernel")} onClick={() => showOp(op)}>
+              {part}
+            </button>
+          ) : (
+            <span>{part}</span>
+          )}
+          <span class="spending-type" />
+          <span class="spending-bar">
+            <span class="fill-measured" style={{ width: `${held * 100}%` }} />
+          </span>
+          <span class="spending-time">
+            {latency && duration(held * latency.value)} <span class="faint">{percent(held)}</span>
+          </span>
+        </li>
       ))}
-      {rest > 0 && (
-        <span
-          class="fill-overhead"
-          style={{ width: `${rest * 100}%` }}
-          title={`launches of units, changes between them, and conversions ${percent(rest)}`}
-        />
-      )}
-    </div>
+    </ol>
   );
 }
 
 /** The most expensive groups of operations. */
 function Groups(props: { found: Spending }) {
-  const { dearest, hasShares, origin, totalSeconds } = props.found;
+  const { dearest, hasShares, totalSeconds } = props.found;
   const { showOp, measurement, rows } = useReport();
-  const isSlowed = origin === "measured" && measurement?.findings.some((one) => one.id === "profiler-overhead");
+  const isSlowed = measurement?.findings.some((one) => one.id === "profiler-overhead");
   const most = Math.max(...dearest.map((one) => one.seconds));
   return (
     <>
@@ -84,7 +72,7 @@ function Groups(props: { found: Spending }) {
             </button>
             <span class="spending-type">{one.label}</span>
             <span class="spending-bar">
-              <span class={`fill-${one.unit ?? "measured"}`} style={{ width: `${(one.seconds / most) * 100}%` }} />
+              <span class="fill-measured" style={{ width: `${(one.seconds / most) * 100}%` }} />
             </span>
             <span class="spending-time">
               {duration(one.seconds)} {hasShares && <span class="faint">{share(one.seconds / totalSeconds)}</span>}

@@ -1,8 +1,8 @@
 import { useMemo } from "preact/hooks";
-import { elsewhere, timeShares } from "../../data/answers";
+import { timeShares } from "../../data/answers";
 import type { ModelSummary } from "../../data/schema";
 import { otherPlanLine, plannedColumns, undecidedLine, unitShares } from "../../data/totals";
-import { isPlanned, opWords, UNIT_NAMES, UNIT_SHORT } from "../../data/words";
+import { isPlanned, UNIT_NAMES, UNIT_SHORT } from "../../data/words";
 import { duration, fileName, percent, plural } from "../../format";
 import { useAnswer, useReport } from "../../report";
 import { Hint } from "../../ui/hint";
@@ -35,13 +35,13 @@ export function Where() {
 }
 
 function Shares() {
-  const { placement, rows, table, estimate, filterUnit } = useReport();
+  const { placement, rows, table, filterUnit } = useReport();
   const shares = useMemo(() => (placement ? unitShares(placement, plannedColumns(rows)) : []), [placement, rows]);
-  const away = useMemo(() => (placement ? elsewhere(placement, rows) : null), [placement, rows]);
   const undecided = useMemo(() => (placement ? undecidedLine(placement, plannedColumns(rows)) : ""), [placement, rows]);
   const close = placement ? otherPlanLine(placement) : "";
   const total = shares.reduce((sum, one) => sum + one.ops, 0);
-  const times = estimate ? timeShares(estimate) : [];
+  const answer = useAnswer();
+  const times = answer ? timeShares(answer.units) : [];
   return (
     <>
       <div class="answer-row">
@@ -65,10 +65,10 @@ function Shares() {
           ))}
         </span>
       </div>
-      {estimate && times.length > 0 && (
+      {answer?.latency && times.length > 0 && (
         <div class="answer-row">
           <span class="answer-label">time</span>
-          <UnitBar parts={times.map(({ unit, part }) => ({ unit, amount: part, text: duration(part * estimate.latency.value) }))} />
+          <UnitBar parts={times.map(({ unit, part }) => ({ unit, amount: part, text: duration(part * (answer.latency?.value ?? 0)) }))} />
           <span class="unit-counts">
             {times
               .filter(({ part }) => part >= LEAST)
@@ -85,7 +85,7 @@ function Shares() {
       {undecided && <p class="answer-text">◐ {undecided}.</p>}
       {close && <p class="answer-text">{close}.</p>}
       <h3 class="card-question">Why not on the Neural Engine?</h3>
-      <WhyNot away={away} total={total} />
+      <WhyNot />
       {total > table.id.length && <p class="answer-text roomy">{addedWords(table.id.length, total)}</p>}
     </>
   );
@@ -95,50 +95,27 @@ function Shares() {
 const addedWords = (ofFile: number, planned: number): string =>
   `${ofFile} of the file, and ${planned - ofFile} that Core ML adds at inputs and outputs.`;
 
-function WhyNot(props: { away: ReturnType<typeof elsewhere>; total: number }) {
-  const { away, total } = props;
-  const reasons = useAnswer()?.off_engine ?? [];
-  if (reasons.length > 0)
-    return (
-      <ul class="answer-list">
-        {reasons.slice(0, REASONS).map((one) => (
-          <li key={one}>{one}</li>
-        ))}
-        <MoreReasons count={reasons.length - REASONS} />
-      </ul>
-    );
-  if (!away) return <p class="answer-text">The chosen setting does not use it.</p>;
-  if (away.count === 0) return <p class="answer-text">All {plural(total, "operation")} run on it.</p>;
+function WhyNot() {
+  const reasons = useAnswer()?.why;
+  if (!reasons) return <p class="answer-text">Not known for this setting.</p>;
+  if (reasons.length === 0) return <p class="answer-text">All of the time is on it.</p>;
   return (
     <ul class="answer-list">
-      {away.reasons.slice(0, REASONS).map((one) => (
-        <li key={one.text}>
-          <b>{plural(one.ids.length, "operation")}:</b> {one.text}{" "}
-          {one.ids.slice(0, 1).map((id) => (
-            <OpLink key={id} id={id} />
-          ))}
+      {reasons.slice(0, REASONS).map((one) => (
+        <li key={one.rule}>
+          <b>
+            {percent(one.share)}, {plural(one.ops, "operation")}:
+          </b>{" "}
+          {one.text} {one.example && <OpLink id={one.example} />}
+          {one.saved_s && one.saved_s.value > 0 && <span class="faint"> without it {duration(one.saved_s.value)} less</span>}
         </li>
       ))}
-      <MoreReasons count={away.reasons.length - REASONS} />
-      {away.unexplained.length > 0 && (
-        <li class={away.reasons.length > 0 ? "roomy" : ""}>
-          <b>{plural(away.unexplained.length, "operation")}:</b> {away.types.map(opWords).join(", ")}; no rule is known for{" "}
-          {away.unexplained.length === 1 ? "it" : "them"}{" "}
-          {away.unexplained.slice(0, 1).map((id) => (
-            <OpLink key={id} id={id} />
-          ))}
+      {reasons.length > REASONS && (
+        <li class="faint">
+          <a href="#findings">{plural(reasons.length - REASONS, "more reason")}</a>
         </li>
       )}
     </ul>
-  );
-}
-
-function MoreReasons(props: { count: number }) {
-  if (props.count <= 0) return null;
-  return (
-    <li class="faint">
-      <a href="#findings">{plural(props.count, "more reason")}</a>
-    </li>
   );
 }
 

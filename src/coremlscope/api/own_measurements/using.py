@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import msgspec.structs
 
+from coremlscope.api.answers import forecast_answered
 from coremlscope.api.own_measurements.store import default_store
-from coremlscope.base.errors import CoremlscopeError, UnsupportedModelError
+from coremlscope.base.errors import CoremlscopeError
 from coremlscope.base.findings import Finding
-from coremlscope.devices import SETTINGS, ComputeUnits, Device
+from coremlscope.devices import ComputeUnits, Device
+from coremlscope.devices.unit import choose_settings
 from coremlscope.measure.contract import MeasuredModel
 from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own, calibrate
-from coremlscope.planning.forecast.generation import estimate_generation
 from coremlscope.planning.forecast.planner import Forecast, forecast
 from coremlscope.results.measurement import Settings
 
@@ -55,27 +55,17 @@ def forecast_profiled(
     if not devices:
         return None, []
     own, findings = use_own()
-    function, wanted = settings.function or None, settings.compute_units
-    units = sorted(SETTINGS, key=lambda setting: setting != wanted)
-    make = partial(
-        forecast, subject.model, subject.ops, devices, units, function=function, shapes=settings.shapes
-    )
-    try:
-        found = make(own=own)
-    except UnsupportedModelError as error:
-        text = f"No estimate: {error.message}."
-        finding = Finding(id="not-estimated", severity="info", text=text, hint=error.hint)
-        return make(with_estimates=False), [finding]
-    rates = estimate_generation(
+    found = forecast_answered(
         subject.model,
+        msgspec.structs.replace(subject.summary, ops=subject.ops),
         devices,
-        [units[0]],
-        function=function,
+        choose_settings([settings.compute_units] if settings.compute_units else "all"),  # type: ignore[list-item]
+        function=settings.function or None,
         shapes=settings.shapes,
+        advises_all=True,
         own=own,
-        known=[one for one in found.estimates if one.compute_units == units[0]],
     )
-    return msgspec.structs.replace(found, rates=rates), list(findings)
+    return found, list(findings)
 
 
 def forecast_subject(
@@ -106,7 +96,7 @@ def forecast_subject(
         settings,
         function=function,
         shapes=subject.shapes,
-        with_advice=False,
+        advised=(),
         own=own,
     )
     return msgspec.structs.replace(found, findings=(*found.findings, *findings))

@@ -55,7 +55,7 @@ def estimate_generation(
                 settings,
                 function=step.function,
                 shapes=step.shapes,
-                with_advice=False,
+                advised=(),
                 own=own,
             ).estimates
         rates += (_rate(step, one) for one in found)

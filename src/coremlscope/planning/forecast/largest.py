@@ -74,9 +74,7 @@ def find_at_largest(
         estimates: Sequence[Estimate] = ()
         if with_estimates:
             first = devices[:_LISTED]
-            found = forecast(
-                model, ops, first, settings[:1], function=function, shapes=largest, with_advice=False
-            )
+            found = forecast(model, ops, first, settings[:1], function=function, shapes=largest, advised=())
             estimates = found.estimates
     except CoremlscopeError:
         return

@@ -44,8 +44,8 @@ def place_function(
     function: ModelFunction,
     device: Device,
     settings: Sequence[ComputeUnits],
+    advised: Sequence[ComputeUnits] | None,
     *,
-    with_advice: bool,
     rates: RateTable | None = None,
 ) -> Placed:
     """Places a function on the units of a device.
@@ -54,13 +54,15 @@ def place_function(
         function: The function.
         device: The chip and system.
         settings: The settings of compute units, the requested one first.
-        with_advice: Whether to look for advice, and to plan again without each reason.
+        advised: The settings under which it is planned again without each reason; None for all. Without any,
+            no advice is looked for.
         rates: The rates behind planned costs; by default those of the device.
     """
     if is_core_ai(function.model):
-        return _place_for_core_ai(function, device, settings, with_advice)
-    make = partial(_place, function, device, settings, rates or rate_table(device), with_advice=with_advice)
-    key = (function, device.chip.id, device.os, tuple(settings), with_advice)
+        return _place_for_core_ai(function, device, settings, settings if advised is None else advised)
+    again = tuple(settings if advised is None else advised)
+    make = partial(_place, function, device, settings, rates or rate_table(device), again)
+    key = (function, device.chip.id, device.os, tuple(settings), again)
     return make() if rates else share(function.model, key, make)
 
 
@@ -69,8 +71,7 @@ def _place(
     device: Device,
     settings: Sequence[ComputeUnits],
     table: RateTable,
-    *,
-    with_advice: bool,
+    advised: Sequence[ComputeUnits],
 ) -> Placed:
     graph, transitions = function.graph_on(device.os), table.transition_costs
     prices = _priced(graph, table)
@@ -78,7 +79,7 @@ def _place(
     def reach(unit: ComputeUnit, known: Verdicts) -> frozenset[str]:
         return reached(graph, known, prices, transitions, unit)
 
-    verdicts = judge(graph, device, function.facts, with_advice=with_advice, reach=reach)
+    verdicts = judge(graph, device, function.facts, with_advice=bool(advised), reach=reach)
     planning = Planning(
         device=device,
         facts=function.facts,
@@ -88,7 +89,7 @@ def _place(
         transition_costs=transitions,
         placed=place(graph, verdicts, prices, transitions, settings),
     )
-    again = {setting: weigh_reasons(planning, setting) for setting in settings} if with_advice else {}
+    again = {setting: weigh_reasons(planning, setting) for setting in advised}
     return Placed(planning=planning, replanned=again)
 
 
@@ -108,10 +109,13 @@ def _priced(graph: CoreMLGraph, rates: RateTable) -> dict[str, PlannedCosts]:
 
 
 def _place_for_core_ai(
-    function: ModelFunction, device: Device, settings: Sequence[ComputeUnits], with_advice: bool
+    function: ModelFunction,
+    device: Device,
+    settings: Sequence[ComputeUnits],
+    advised: Sequence[ComputeUnits],
 ) -> Placed:
     graph = function.graph_on(device.os)
-    verdicts = judge(graph, device, function.facts, with_advice=with_advice)
+    verdicts = judge(graph, device, function.facts, with_advice=bool(advised))
     preferences, note = _default_preference(function, device, graph, verdicts)
     planning = Planning(
         device=device,
@@ -122,7 +126,7 @@ def _place_for_core_ai(
         transition_costs=rate_table(device).transition_costs,
         placed=place_by_preference(graph, verdicts, settings, preferences),
     )
-    return Placed(planning=planning, notes=(note,) if note and "all" in settings else ())
+    return Placed(planning=planning, notes=(note,) if note and "all" in (advised or settings) else ())
 
 
 def _default_preference(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
@@ -47,6 +48,7 @@ from coremlscope.planning.forecast.unplanned import (
 from coremlscope.planning.forecast.what_if import Estimator, describe_what_ifs
 from coremlscope.planning.placement.hypotheses import Planning
 from coremlscope.planning.placement.place import PlacedFunction
+from coremlscope.results.answer import Answer
 from coremlscope.results.calibration import KernelColumns
 from coremlscope.results.estimate import Estimate, Kernel
 from coremlscope.results.generation import TokenRate
@@ -80,6 +82,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
         findings: What the model does at a cost that another form would not have, where that saves anything on
             one of the devices; and why there are no estimates.
         rates: Tokens per second of a language model; see `estimate_generation`.
+        answers: The answers for each device and setting; see `make_answers`.
     """
 
     plans: tuple[Plan, ...] = ()
@@ -87,6 +90,15 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     estimates: tuple[Estimate, ...] = ()
     findings: tuple[Finding, ...] = ()
     rates: tuple[TokenRate, ...] = ()
+    answers: tuple[Answer, ...] = ()
+
+    def under(self, settings: Sequence[ComputeUnits]) -> Forecast:
+        """Returns the forecast with the plans and estimates of some settings alone."""
+        return replace(
+            self,
+            plans=tuple(plan.under(settings) for plan in self.plans),
+            estimates=tuple(one for one in self.estimates if one.compute_units in settings),
+        )
 
 
 class _OnDevice(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -115,7 +127,7 @@ def forecast(
     every_function: bool = False,
     shapes: Mapping[str, Sequence[int]] | None = None,
     with_estimates: bool = True,
-    with_advice: bool = True,
+    advised: Sequence[ComputeUnits] | None = None,
     with_evidence: bool = False,
     with_faster: bool = True,
     own: Own = NOTHING_OWN,
@@ -131,8 +143,8 @@ def forecast(
         every_function: Plans the other functions as well.
         shapes: Shapes of flexible inputs of the function, instead of the defaults.
         with_estimates: Whether to estimate latencies.
-        with_advice: Whether plans include advice that would make operations faster on their units, and what
-            each reason costs.
+        advised: The settings that findings are about, and under which reasons and findings are planned again;
+            None for all. Without any, plans have no advice that would make operations faster on their units.
         with_evidence: Whether estimates include the published latencies that are nearest to them.
         with_faster: Whether estimates of all units note that fewer of them are faster.
         own: A user's own measurements, which refine estimates.
@@ -145,13 +157,15 @@ def forecast(
     functions = functions_of(model, function, every=every_function, shapes=shapes)
     main = [one for one in functions if one.is_main]
     whole = tabular_kernels(model, shapes) if with_estimates else []
-    if with_estimates and not main and not whole:
+    if not (main or whole or not with_estimates):
         raise nothing_known(model)
     kernels = Kernels(main, own, whole, unestimated_stages(model))
-    places = _place_on_each(functions, devices, settings, kernels, with_advice=with_advice)
+    advised = settings if advised is None else advised
+    places = _place_on_each(functions, devices, settings, kernels, advised)
 
-    shaped = () if with_estimates or not functions else shape_notes(model, function, shapes)
-    first, about = unplanned_notes(model, shapes), (*weight_notes(model), *shaped, *_remarks(functions))
+    first, about = unplanned_notes(model, shapes), [*weight_notes(model), *_remarks(functions)]
+    if functions and not with_estimates:
+        about += shape_notes(model, function, shapes)
     plans = []
     for one in places:
         system = system_notes(model, one.device.os, is_planned=bool(functions))
@@ -160,29 +174,20 @@ def forecast(
         plans.append(_with_estimates(_with_what_ifs(plan, ops, functions, one), one))
 
     memory = MemoryModel.of(model, ops, function)
-    remarks = _find_remarks(main) if with_advice else {}
-    # What a remark on a program of Core AI costs is not published.
-    costly = {} if is_core_ai(model) else remarks
     findings = (
         *find_shortages(memory, devices),
-        *describe_planned_hazards(main, plans, ops),
-        *describe_remarks(costly, _savings(costly, places)),
-        *_warn(remarks, settings),
+        *describe_planned_hazards(main, [plan.under(advised or settings) for plan in plans], ops),
+        *_remarks_on(main, places, advised, is_core_ai=is_core_ai(model)),
     )
     if not with_estimates:
         return Forecast(plans=tuple(plans), findings=findings)
 
+    make = partial(
+        estimate_predictions, memory=memory, ops=ops, is_core_ai=is_core_ai(model), with_faster=with_faster
+    )
     estimates: list[Estimate] = []
     for one, plan in zip(places, plans, strict=True):
-        several = estimate_predictions(
-            one.predictions,
-            list(one.main.values()),
-            memory,
-            ops,
-            is_core_ai=is_core_ai(model),
-            with_faster=with_faster,
-        )
-        estimates += [_including_others(estimate, plan) for estimate in several]
+        estimates += _including_others(make(one.predictions, list(one.main.values())), plan)
     if with_evidence:
         estimates = [add_evidence(one, kernels) for one in estimates]
     findings = (
@@ -199,6 +204,22 @@ def forecast(
         estimates=tuple(estimates),
         findings=findings,
     )
+
+
+def _remarks_on(
+    functions: Sequence[ModelFunction],
+    places: Sequence[_OnDevice],
+    settings: Sequence[ComputeUnits],
+    *,
+    is_core_ai: bool,
+) -> Iterator[Finding]:
+    """Yields what there is to say about functions under some settings, with what it costs."""
+    if settings:
+        remarks = _find_remarks(functions)
+        # What a remark on a program of Core AI costs is not published.
+        costly = {} if is_core_ai else remarks
+        yield from describe_remarks(costly, _savings(costly, places, settings))
+        yield from _warn(remarks, settings)
 
 
 def place_functions(
@@ -224,7 +245,7 @@ def place_functions(
         InputError: A shape is not allowed.
     """
     return {
-        one.key: place_function(one, device, settings, with_advice=with_advice, rates=rates).function
+        one.key: place_function(one, device, settings, None if with_advice else (), rates=rates).function
         for one in functions_of(model, None, every=True, shapes=shapes)
     }
 
@@ -256,7 +277,7 @@ def record_prediction(
         why = "the number of iterations of a loop depends on values of a prediction"
     if why:
         raise UnsupportedModelError(why, "only models that are estimated completely can calibrate estimates")
-    placed = [place_function(one, device, (setting,), with_advice=False).function for one in main]
+    placed = [place_function(one, device, (setting,), ()).function for one in main]
     return record(kernels.on(device, (setting,), placed)[setting].place())
 
 
@@ -277,7 +298,7 @@ def plan_functions(
     """
     functions = functions_of(model, None, every=True, shapes=shapes)
     kernels = Kernels([one for one in functions if one.is_main])
-    (found,) = _place_on_each(functions, [device], (setting,), kernels, with_advice=False)
+    (found,) = _place_on_each(functions, [device], (setting,), kernels, ())
     estimators: dict[str, Estimator] = {}
     for one in functions:
         prediction = _predictions(one, found).get(setting)
@@ -291,8 +312,7 @@ def _place_on_each(
     devices: Sequence[Device],
     settings: Sequence[ComputeUnits],
     kernels: Kernels,
-    *,
-    with_advice: bool,
+    advised: Sequence[ComputeUnits],
 ) -> list[_OnDevice]:
     """Places functions on each device, once for devices of one chip and system."""
     known: dict[object, dict[str, Placed]] = {}
@@ -300,9 +320,7 @@ def _place_on_each(
     for device in devices:
         key = device.chip.id, device.os
         if key not in known:
-            known[key] = {
-                one.key: place_function(one, device, settings, with_advice=with_advice) for one in functions
-            }
+            known[key] = {one.key: place_function(one, device, settings, advised) for one in functions}
         main = {one.key: known[key][one.key] for one in functions if one.is_main}
         predictions = kernels.on(device, settings, [one.function for one in main.values()])
         found.append(_OnDevice(device=device, placed=known[key], main=main, predictions=predictions))
@@ -384,15 +402,17 @@ def _with_estimates(plan: Plan, on: _OnDevice) -> Plan:
     return replace(plan, settings=tuple(settings))
 
 
-def _including_others(estimate: Estimate, plan: Plan) -> Estimate:
-    """Returns an estimate whose interval holds that of another plan, which is too close to call."""
-    setting = next(one for one in plan.settings if one.compute_units == estimate.compute_units)
-    other = setting.other_plan.latency if setting.other_plan else None
-    if other is None:
-        return estimate
-    mine = estimate.latency
-    low, high = min(mine.low, other.value), max(mine.high, other.value)
-    return replace(estimate, latency=replace(mine, low=low, high=high))
+def _including_others(estimates: Sequence[Estimate], plan: Plan) -> Iterator[Estimate]:
+    """Yields estimates whose intervals hold those of other plans, which are too close to call."""
+    for estimate in estimates:
+        setting = next(one for one in plan.settings if one.compute_units == estimate.compute_units)
+        other = setting.other_plan.latency if setting.other_plan else None
+        if other is None:
+            yield estimate
+            continue
+        mine = estimate.latency
+        low, high = min(mine.low, other.value), max(mine.high, other.value)
+        yield replace(estimate, latency=replace(mine, low=low, high=high))
 
 
 def _remarks(functions: Sequence[ModelFunction]) -> Iterator[str]:
@@ -416,10 +436,13 @@ def _warn(remarks: Mapping[str, Sequence[Remark]], settings: Sequence[ComputeUni
                 yield describe_remark(remark, where=f"{name}: " if len(remarks) > 1 else "")
 
 
-def _savings(remarks: Mapping[str, Sequence[Remark]], places: Sequence[_OnDevice]) -> Iterator[Saved]:
-    """Yields what each remark on a function saves on each device, under every setting."""
+def _savings(
+    remarks: Mapping[str, Sequence[Remark]], places: Sequence[_OnDevice], settings: Sequence[ComputeUnits]
+) -> Iterator[Saved]:
+    """Yields what each remark on a function saves on each device under some settings."""
     for on in places if remarks else ():
-        for setting, prediction in on.predictions.items():
+        for setting in settings:
+            prediction = on.predictions[setting]
             known = None if prediction.kernels.loops else prediction
             for name, one in on.main.items():
                 yield from weigh_remarks(remarks.get(name, ()), one.planning, setting, known, name)

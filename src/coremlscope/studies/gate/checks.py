@@ -134,7 +134,7 @@ def _learn(path: Path, limits: GateLimits) -> _Facts:
                 list(devices.values()),
                 (limits.compute_units,),
                 shapes=shapes,
-                with_advice=False,
+                advised=(),
                 own=own,
             )
         except CoremlscopeError as error:

@@ -167,7 +167,7 @@ def _planned(job: SweepJob, model: Model, function: str | None) -> tuple[Row, ..
             settings,
             function=function,
             shapes=shapes,
-            with_advice=False,
+            advised=(),
             with_faster=False,
             own=job.own,
         )

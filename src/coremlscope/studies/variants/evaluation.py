@@ -138,7 +138,7 @@ def _forecast(
         devices,
         question.compute_units,
         shapes=shapes,
-        with_advice=False,
+        advised=(),
         own=question.own,
     )
     yield from forecasts_of(found, summary.ops)

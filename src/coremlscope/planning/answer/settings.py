@@ -18,7 +18,7 @@ from coremlscope.devices.unit import CPU, ComputeUnit
 from coremlscope.planning.cost.latency.calibration import load_calibration
 from coremlscope.planning.cost.latency.evidence import load_evidence
 from coremlscope.planning.forecast.what_if import estimate_saving
-from coremlscope.results.answer import Certainty, SettingChoice
+from coremlscope.results.answer import Certainty
 from coremlscope.results.estimate import Estimate
 
 #: The fewest networks that were published on two units from which the error of their ratio is known.
@@ -49,12 +49,15 @@ def paired_errors(line: str, first: ComputeUnit, second: ComputeUnit) -> tuple[f
     return tuple(median(errors[second]) - median(errors[first]) for errors in both)
 
 
-def compare_settings(before: Estimate, after: Estimate) -> SettingChoice:
-    """Compares a setting with the default one on the same device.
+def compare_settings(before: Estimate, after: Estimate) -> tuple[Figure, Certainty]:
+    """Compares a setting with another one on the same device.
 
     Args:
-        before: The estimate under the default setting.
-        after: That under another one.
+        before: The estimate under the setting that is compared with.
+        after: That under the other one.
+
+    Returns:
+        Seconds under the other one, given the estimate before, and how sure it is that they are fewer.
     """
     units = _main_unit(before.placement), _main_unit(after.placement)
     if units[0] == units[1]:
@@ -65,52 +68,22 @@ def compare_settings(before: Estimate, after: Estimate) -> SettingChoice:
             max(before.latency.value - saved.low, after.latency.value),
             "estimated",
         )
-        certainty = judge_gain(before.latency.value, latency)
-    else:
-        errors = paired_errors(before.chip[0], *units)
-        if len(errors) < _FEWEST_PAIRS:
-            latency, certainty = after.latency, "unclear"
-        else:
-            ends = quantiles(errors, n=10, method="inclusive")
-            value = after.latency.value
-            # The estimate stays in its interval, even where pairs say that it is biased.
-            low, high = min(ends[0], 0.0), max(ends[-1], 0.0)
-            latency = Figure(value, value * math.exp(low), value * math.exp(high), "estimated")
-            certainty = judge_gain(before.latency.value, latency)
-    if after.latency.value > (1 - _LEAST_GAIN) * before.latency.value:
-        certainty = "no gain"
-    return SettingChoice(compute_units=after.compute_units, latency=latency, certainty=certainty)
+        return latency, judge_gain(before.latency.value, latency)
+    errors = paired_errors(before.chip[0], *units)
+    if len(errors) < _FEWEST_PAIRS:
+        return after.latency, "unclear"
+    ends = quantiles(errors, n=10, method="inclusive")
+    value = after.latency.value
+    # The estimate stays in its interval, even where pairs say that it is biased.
+    low, high = min(ends[0], 0.0), max(ends[-1], 0.0)
+    latency = Figure(value, value * math.exp(low), value * math.exp(high), "estimated")
+    return latency, judge_gain(before.latency.value, latency)
 
 
-def judge_gain(before_s: float, after: Figure, *, is_confirmed: bool = True) -> Certainty:
-    """Returns whether a change from a number of seconds to others saves time.
-
-    Args:
-        before_s: Estimated seconds before it.
-        after: Estimated seconds after it.
-        is_confirmed: Whether that follows from the changed model, or from measurements of such pairs. What
-            only a rule promises is unclear.
-    """
-    if after.value > before_s * (1 - _LEAST_GAIN / 10):
-        return "no gain"
+def judge_gain(before_s: float, after: Figure) -> Certainty:
+    """Returns how sure it is that a change from some seconds to others saves a visible part of them."""
     is_visible = after.value < before_s * (1 - _LEAST_GAIN)
-    return "likely" if is_confirmed and is_visible and after.high < before_s else "unclear"
-
-
-def choose_setting(estimates: Mapping[str, Estimate]) -> SettingChoice:
-    """Returns the fastest setting of a device; the default one where no other one is faster.
-
-    Args:
-        estimates: The estimates of the device by setting, the default one first.
-    """
-    default, *others = estimates.values()
-    choices = [compare_settings(default, one) for one in others]
-    faster = [one for one in choices if one.certainty != "no gain"]
-    if not faster:
-        return SettingChoice(
-            compute_units=default.compute_units, latency=default.latency, certainty="no gain"
-        )
-    return min(faster, key=lambda one: one.latency.value)
+    return "likely" if is_visible and after.high < before_s else "unclear"
 
 
 def _main_unit(placement: Mapping[ComputeUnit, float]) -> ComputeUnit:

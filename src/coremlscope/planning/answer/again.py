@@ -13,6 +13,7 @@ from coremlscope.devices import ComputeUnits, Device
 from coremlscope.devices.unit import SETTINGS, ComputeUnit
 from coremlscope.formats.packaging import spec_of
 from coremlscope.model.ir import Model
+from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
 from coremlscope.planning.forecast.functions import ModelFunction, functions_of
 from coremlscope.planning.forecast.kernels import Kernels, Prediction
 from coremlscope.planning.forecast.placed import place_function
@@ -22,60 +23,31 @@ from coremlscope.planning.placement.hypotheses import Planning, plan_with_costs
 from coremlscope.planning.placement.replan import Costs
 from coremlscope.planning.rewrites.clips import read_network, with_clips
 from coremlscope.planning.rewrites.table import REWRITES
-from coremlscope.planning.rewrites.transforms import parse_transform
+from coremlscope.planning.rewrites.transforms import parse_transform, why_not
 
 
-class Again:
-    """The default function of a model on a device under a setting.
+class ChangedModels:
+    """The models that transforms make of one, each made once for all devices.
 
     Args:
         model: The model.
-        device: The chip and system.
-        setting: The setting of compute units.
-        function: The function; None for the default one.
-        shapes: Shapes of flexible inputs.
-        is_changed: Whether it is a changed model, so that the forecast of the answer has no plan of it.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        device: Device,
-        setting: ComputeUnits,
-        function: str | None,
-        shapes: Mapping[str, Sequence[int]],
-        *,
-        is_changed: bool = False,
-    ) -> None:
-        self.model, self.device, self.setting = model, device, setting
-        self.function, self.shapes, self.is_changed = function, shapes, is_changed
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._made: dict[str, Model | None] = {}
 
-    @cached_property
-    def _functions(self) -> Sequence[ModelFunction]:
-        return functions_of(self.model, self.function, every=False, shapes=self.shapes)
+    def after(self, transform: str) -> Model | None:
+        """Returns the model that a transform makes; None where only coremltools makes it."""
+        if transform not in self._made:
+            self._made[transform] = self._make(transform)
+        return self._made[transform]
 
-    @cached_property
-    def _planned(self) -> dict[str, Planning]:
-        """The plans of functions, which the forecast of the answer made: bindings are shared."""
-        settings = (self.setting,) if self.is_changed else tuple(SETTINGS)
-        place = partial(
-            place_function, device=self.device, settings=settings, with_advice=not self.is_changed
-        )
-        return {one.key: place(one).planning for one in self._functions}
+    def can_make(self, transform: str) -> bool:
+        """Returns whether `what-if` makes the changed model, with coremltools or without."""
+        return bool(transform) and not why_not(parse_transform(transform), self.model)
 
-    @cached_property
-    def _prediction(self) -> Prediction | None:
-        """The prediction; None where the function has no operations."""
-        if not self._functions:
-            return None
-        placed = [one.placed for one in self._planned.values()]
-        return Kernels(self._functions).on(self.device, [self.setting], placed)[self.setting]
-
-    def changed(self, transform: str) -> Figure | None:
-        """Estimates what the model that a transform makes takes less; None where only coremltools makes it.
-
-        The kernels of operations whose names stay are the same ones.
-        """
+    def _make(self, transform: str) -> Model | None:
         model = self.model
         for step in parse_transform(transform).steps:
             if step.kind == "relu6":
@@ -84,8 +56,64 @@ class Again:
                 model, _ = REWRITES[step.kind](model)
             else:
                 return None
+        return model
+
+
+class Again:
+    """A function of a model on a device under a setting.
+
+    Args:
+        model: The model.
+        device: The chip and system.
+        setting: The setting.
+        settings: The settings that the forecast of the answer planned, in its order.
+        advised: Those for which it looked for advice; none for a changed model.
+        function: The function; None for the default one.
+        shapes: Shapes of flexible inputs.
+        own: A user's own measurements, which refine estimates.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        device: Device,
+        setting: ComputeUnits,
+        settings: Sequence[ComputeUnits],
+        advised: Sequence[ComputeUnits],
+        function: str | None,
+        shapes: Mapping[str, Sequence[int]],
+        own: Own = NOTHING_OWN,
+    ) -> None:
+        self.model, self.device, self.setting = model, device, setting
+        self.settings, self.advised = tuple(settings), tuple(advised)
+        self.function, self.shapes, self.own = function, shapes, own
+
+    @cached_property
+    def _functions(self) -> Sequence[ModelFunction]:
+        return functions_of(self.model, self.function, every=False, shapes=self.shapes)
+
+    @cached_property
+    def _planned(self) -> dict[str, Planning]:
+        """The plans of functions, which the forecast of the answer made: bindings are shared."""
+        place = partial(place_function, device=self.device, settings=self.settings, advised=self.advised)
+        return {one.key: place(one).planning for one in self._functions}
+
+    @cached_property
+    def _prediction(self) -> Prediction | None:
+        """The prediction; None where the function has no operations."""
+        if not self._functions:
+            return None
+        placed = [one.placed for one in self._planned.values()]
+        return Kernels(self._functions, self.own).on(self.device, [self.setting], placed)[self.setting]
+
+    def changed(self, model: Model) -> Figure | None:
+        """Estimates what a changed model takes less; None where that is not known.
+
+        The kernels of operations whose names stay are the same ones.
+        """
         before = self._prediction
-        again = Again(model, self.device, self.setting, self.function, self.shapes, is_changed=True)
+        alone = (self.setting,)
+        again = Again(model, self.device, self.setting, alone, (), self.function, self.shapes, self.own)
         after = again._prediction
         if before is None or after is None:
             return None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from coremlscope.results.answer import EqualBlocks
 from coremlscope.results.estimate import Estimate, Kernel
 
 #: The fewest blocks in a row, kernels of a block, and share of the time that are worth a line.
@@ -18,8 +16,8 @@ _MOST_KERNELS = 200
 _DIGITS = 3
 
 
-def find_equal_blocks(kernels: Sequence[Kernel], estimate: Estimate) -> EqualBlocks | None:
-    """Returns the equal blocks in which most of the time is spent; None where little of it is.
+def find_equal_blocks(kernels: Sequence[Kernel], estimate: Estimate) -> tuple[range, int]:
+    """Returns the kernels of the equal blocks in which much of the time is spent, and the number of blocks.
 
     Args:
         kernels: The kernels in order of execution.
@@ -28,19 +26,11 @@ def find_equal_blocks(kernels: Sequence[Kernel], estimate: Estimate) -> EqualBlo
     times = estimate.kernel_s
     keys = [(one.kind, f"{s:.{_DIGITS}g}") for one, s in zip(kernels, times, strict=False)]
     start, length, count = find_repeat(keys)
-    block = range(start, start + length)
+    blocks = range(start, start + length * count)
     seconds = sum(times[start : start + length * count])
     if count < _LEAST_TIMES or seconds < _LEAST_SHARE * estimate.latency.value:
-        return None
-    kinds: defaultdict[str, float] = defaultdict(float)
-    for place in block:
-        kinds[kernels[place].kind] += count * times[place] / estimate.latency.value
-    return EqualBlocks(
-        times=count,
-        kernels=length,
-        share=seconds / estimate.latency.value,
-        kinds=tuple(sorted(kinds.items(), key=lambda pair: -pair[1])),
-    )
+        return range(0), 0
+    return blocks, count
 
 
 def find_repeat(keys: Sequence[Hashable]) -> tuple[int, int, int]:

@@ -1,0 +1,236 @@
+"""Makes the answers of a model: one for each device and setting, from the plans and estimates of all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from coremlscope.base.findings import Finding
+from coremlscope.base.units import format_duration, format_per_second
+from coremlscope.devices import Device
+from coremlscope.devices.unit import SETTING_WORDS, ComputeUnits
+from coremlscope.model.ir import Model
+from coremlscope.planning.answer.again import Again, ChangedModels
+from coremlscope.planning.answer.changes import (
+    Subject,
+    change_of_setting,
+    changes_of_model,
+    find_best,
+    rank,
+)
+from coremlscope.planning.answer.doubts import Doubt, describe_trust, find_doubts
+from coremlscope.planning.answer.hazards import find_on_every_unit, find_under, is_met
+from coremlscope.planning.answer.time import find_held_time, main_unit_words, split_time
+from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
+from coremlscope.planning.forecast.planner import Forecast
+from coremlscope.results.answer import Answer, AnswerTrust, Proposal, TokenSpeed
+from coremlscope.results.estimate import Estimate
+from coremlscope.results.hazard import Hazard
+from coremlscope.results.model import ModelSummary
+from coremlscope.results.plan import Plan, PlanView
+
+
+def make_answers(
+    model: Model,
+    summary: ModelSummary,
+    found: Forecast,
+    devices: Sequence[Device],
+    settings: Sequence[ComputeUnits],
+    *,
+    asked: Sequence[ComputeUnits],
+    advised: Sequence[ComputeUnits],
+    function: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    own: Own = NOTHING_OWN,
+) -> tuple[Answer, ...]:
+    """Makes the answers of a model: one for each device and setting, in that order.
+
+    Args:
+        model: The model.
+        summary: Its description, with the op table of the forecast.
+        found: The plans and estimates of all devices and settings.
+        devices: The devices.
+        settings: The settings that were planned.
+        asked: Those that were asked for: under them changed models are planned again.
+        advised: Those for which the forecast looked for advice.
+        function: The function; None for the default one.
+        shapes: Shapes of flexible inputs.
+        own: A user's own measurements, which refine estimates.
+    """
+    changed, hazards = ChangedModels(model), find_on_every_unit(model, summary)
+    answers: list[Answer] = []
+    for device in devices:
+        one = _OnDevice(summary, found, device, hazards)
+        for setting in (*asked, *(unit for unit in settings if unit not in asked)):
+            answer = one.answer(setting, is_asked=setting in asked)
+            shown = one.estimates.get(setting)
+            if shown is not None:
+                again = Again(model, device, setting, settings, advised, function, shapes or {}, own)
+                answer = one.with_changes(answer, shown, changed, again if setting in asked else None)
+            answers.append(replace(answer, headline=_headline(answer)))
+    return tuple(answers)
+
+
+class _OnDevice:
+    """The plans and estimates of one device.
+
+    Args:
+        summary: The description of the model.
+        found: The plans and estimates.
+        device: The device.
+        hazards: Those of the model on every unit.
+    """
+
+    def __init__(
+        self, summary: ModelSummary, found: Forecast, device: Device, hazards: Sequence[Hazard]
+    ) -> None:
+        self.summary, self.ops, self.found, self.device = summary, summary.ops, found, device
+        key = device.name, str(device.os)
+        self.plan: Plan | None = next((p for p in found.plans if (p.device, p.os) == key), None)
+        self.estimates: dict[ComputeUnits, Estimate] = {
+            one.compute_units: one for one in found.estimates if (one.device, one.os) == key
+        }
+        self.rates = [one for one in found.rates if (one.device, one.os) == key]
+        settings = () if self.plan is None else [one.compute_units for one in self.plan.settings]
+        self.hazards = {setting: find_under(self._view(setting), hazards) for setting in settings}
+        self.on_every_unit = hazards
+        self.doubts: dict[ComputeUnits, list[Doubt]] = {}
+
+    def _view(self, setting: ComputeUnits) -> PlanView | None:
+        planned = None if self.plan is None else self.plan.setting(setting)
+        return None if self.plan is None or planned is None else self.plan.view(self.ops, planned)
+
+    def _doubts(self, setting: ComputeUnits) -> list[Doubt]:
+        if setting not in self.doubts:
+            planned = None if self.plan is None else self.plan.setting(setting)
+            estimate = self.estimates[setting]
+            kernels = estimate.kernels or self.found.kernels
+            self.doubts[setting] = find_doubts(kernels, self.plan, planned, estimate)
+        return self.doubts[setting]
+
+    def answer(self, setting: ComputeUnits, *, is_asked: bool) -> Answer:
+        """Returns the answer under a setting, without changes."""
+        shown, device = self.estimates.get(setting), self.device
+        hazards = self.hazards.get(setting) or find_under(None, self.on_every_unit)
+        bare = Answer(
+            model=self.summary.path,
+            device=device.name,
+            chip=device.chip.id,
+            os=str(device.os),
+            compute_units=setting,
+            is_asked=is_asked,
+            is_hazardous=any(map(is_met, hazards)),
+            hazards=hazards,
+            trust=AnswerTrust(certainty="unknown", doubts=tuple(_why_unknown(self.found.findings))),
+        )
+        if shown is None:
+            return bare
+        planned = None if self.plan is None else self.plan.setting(setting)
+        kernels = shown.kernels or self.found.kernels
+        return replace(
+            bare,
+            latency=shown.latency,
+            is_at_least=shown.is_at_least,
+            is_extrapolated=shown.basis == "extrapolated",
+            units=shown.placement,
+            tokens=self._tokens(setting),
+            load=shown.load,
+            time=split_time(kernels, self.ops, shown, with_blocks=is_asked),
+            why=()
+            if self.plan is None or planned is None
+            else find_held_time(kernels, self.ops, self.plan, planned, shown),
+            trust=describe_trust(self._doubts(setting), shown.trust),
+        )
+
+    def _tokens(self, setting: ComputeUnits) -> TokenSpeed | None:
+        rates = {one.phase: one for one in self.rates if one.compute_units == setting}
+        if not rates:
+            return None
+        decode, prefill = rates.get("decode"), rates.get("prefill")
+        return TokenSpeed(
+            decode=None if decode is None else decode.tokens_per_s,
+            prefill=None if prefill is None else prefill.tokens_per_s,
+            context=max(one.context for one in rates.values()),
+        )
+
+    def with_changes(
+        self, answer: Answer, shown: Estimate, changed: ChangedModels, again: Again | None
+    ) -> Answer:
+        """Returns an answer with the best setting, and with what to change.
+
+        Args:
+            answer: The answer.
+            shown: The estimate that it is about.
+            changed: The changed models.
+            again: The model on the device, to be planned again; None where only settings are compared.
+        """
+        certainties = {s: describe_trust(self._doubts(s), None).certainty for s in self.estimates}
+        subject = Subject(
+            path=self.summary.path,
+            container=self.summary.container,
+            device=self.device,
+            certainty=answer.trust.certainty,
+            findings=self.found.findings,
+            changed=changed,
+        )
+        changes: list[Proposal] = []
+        if not shown.left_out:
+            others = {
+                setting: one
+                for setting, one in self.estimates.items()
+                if setting != shown.compute_units and not self._is_hazardous(setting)
+            }
+            best = find_best(shown, others, certainties)
+            changes += change_of_setting(subject, shown, best, others)
+            answer = replace(answer, best=best)
+        view = self._view(shown.compute_units)
+        if again is not None and view is not None:
+            changes += changes_of_model(subject, shown, view, again)
+        return replace(answer, changes=rank(changes, shown, answer.time))
+
+    def _is_hazardous(self, setting: ComputeUnits) -> bool:
+        """Returns whether a setting leads into a hazard of a unit, or may do so."""
+        return any(one.units and is_met(replace(one, is_certain=True)) for one in self.hazards[setting])
+
+
+def _why_unknown(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yields why nothing is estimated."""
+    known = [one.text for one in findings if one.id in ("not-estimated", "loop-not-estimated", "left-out")]
+    yield from known or ["nothing is estimated for models of this kind"]
+
+
+def _headline(answer: Answer) -> str:
+    """The answer in a sentence: the worst hazard, the speed, one doubt, and the first change."""
+    hazard = next(filter(is_met, answer.hazards), None)
+    text = "" if hazard is None else f"{hazard.text[:1].upper()}{hazard.text[1:]}. "
+    if answer.latency is None:
+        return f"{text}No latency is estimated: {answer.trust.doubts[0].rstrip('.')}."
+    is_refused = hazard is not None and hazard.kind == "refused"
+    spoken = f"{'if it loaded, ' if is_refused else ''}{_spoken(answer)}"
+    text += f"{spoken[:1].upper()}{spoken[1:]}" if text else spoken
+    text += f" on {answer.device}"
+    if answer.compute_units != "all":
+        text += f" with {SETTING_WORDS[answer.compute_units]}"
+    if answer.units:
+        text += f", {_main_unit(answer)}"
+    if answer.trust.doubts:
+        text += f"; {answer.trust.certainty}: {answer.trust.doubts[0]}"
+    first = next(iter(answer.changes), None)
+    if first is not None and first.after is not None:
+        text += f"; {first.certainty} {format_duration(first.after.value)}: {first.text.partition(';')[0]}"
+    return f"{text}."
+
+
+def _spoken(answer: Answer) -> str:
+    """The speed in words: tokens per second of a language model, else the time of a prediction."""
+    assert answer.latency is not None
+    seconds = format_duration(answer.latency.value)
+    if answer.tokens is not None and answer.tokens.decode is not None:
+        rate = format_per_second(answer.tokens.decode.value)
+        return f"about {rate} tokens per second with a context of {answer.tokens.context}"
+    return f"{'at least' if answer.is_at_least else 'about'} {seconds} a prediction"
+
+
+def _main_unit(answer: Answer) -> str:
+    return main_unit_words(answer.units)

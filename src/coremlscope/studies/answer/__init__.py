@@ -1,1 +1,0 @@
-"""The answer first: how fast models are on devices, where the time goes, and what to change."""
