@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,16 +28,22 @@ from coremlscope.cli.command import (
     add_precision,
     add_quiet,
     add_shape,
+    one_of,
     write_result,
 )
 from coremlscope.cli.inputs import read_inputs
+from coremlscope.cli.limited import limits_of
 from coremlscope.cli.repetitions import add_function, add_limits
 from coremlscope.cli.terminal import print_note
 
 if TYPE_CHECKING:
     from coremlscope.base.processes.child import ChildLimits
+    from coremlscope.measure.effort import Effort
     from coremlscope.results.measurement import Precision
 
+_CORE_ML = "coreml"
+#: The default first.
+_ENGINES = ("onnxruntime", _CORE_ML)
 _EPILOG = """\
 examples:
   coremlscope predict classifier.mlpackage --input image=photo.jpg
@@ -68,6 +75,13 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_function(parser, "to run")
     add_shape(parser)
     add_precision(parser)
+    parser.add_argument(
+        "--engine",
+        metavar="NAME",
+        type=one_of("engine", *_ENGINES),
+        default=_ENGINES[0],
+        help=f"coreml, which is Core ML itself, on a Mac only (default: {_ENGINES[0]})",
+    )
     add_limits(parser, "the prediction")
     parser.add_argument(
         "-o",
@@ -82,7 +96,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.base.processes.child import ChildLimits
+    from coremlscope.measure.effort import Effort
     from coremlscope.measure.embedded.process import call_isolated
     from coremlscope.reports.prediction import prediction_document, render_prediction_json
 
@@ -93,12 +107,16 @@ def _run(arguments: argparse.Namespace) -> int:
         "resize": arguments.resize,
         "function": arguments.function,
         "precision": arguments.precision,
+        "engine": arguments.engine,
+        "effort": Effort(timeout_s=arguments.timeout, memory_bytes=arguments.memory),
     }
-    limits = ChildLimits(time_s=arguments.timeout, memory_bytes=arguments.memory)
+    limits = limits_of(arguments, settings=("all",) if arguments.engine == _CORE_ML else ())
     if arguments.output is not None and arguments.output.suffix == _PAGE:
         return _write_page(arguments, limits)
     results, findings = call_isolated(predict_files, given, limits=limits)
     _warn(findings)
+    if sys.platform == "darwin" and not arguments.quiet:
+        print_note(f"run by {'Core ML' if arguments.engine == _CORE_ML else 'ONNX Runtime, not by Core ML'}")
     if arguments.output is not None:
         for file in _save(results, arguments.output):
             if not arguments.quiet:
@@ -114,9 +132,10 @@ def _write_page(arguments: argparse.Namespace, limits: ChildLimits) -> int:
     from coremlscope.reports.preview.predict import GivenFile, preview_files
     from coremlscope.reports.words import model_name
 
-    if arguments.function or arguments.shape or arguments.precision != "fp32" or arguments.json is not None:
+    is_other = arguments.precision != "fp32" or arguments.engine == _CORE_ML
+    if arguments.function or arguments.shape or is_other or arguments.json is not None:
         raise UsageError(
-            "a page shows the main function with its default shapes, in fp32",
+            "a page shows the main function with its default shapes, in fp32, run by ONNX Runtime",
             "name a folder, or leave these out",
         )
     for name, text in arguments.input:
@@ -140,6 +159,8 @@ def predict_files(
     resize: str,
     function: str | None,
     precision: Precision,
+    engine: str,
+    effort: Effort,
 ) -> tuple[dict[str, Any], tuple[Finding, ...]]:
     """Makes one prediction from files. It is called in a process of its own, whose memory is limited.
 
@@ -150,17 +171,33 @@ def predict_files(
         resize: How images of another size are resized.
         function: The function; None for the default one.
         precision: `fp16` also rounds every fp16 result.
+        engine: `onnxruntime` or `coreml`.
+        effort: Limits of a run of Core ML.
 
     Returns:
         The outputs by name, and remarks on the model, also on what rounding to fp16 does to it.
     """
     from coremlscope import api
+    from coremlscope.measure.coreml.limits import core_ml_limits
+    from coremlscope.measure.coreml.service import predict_by_core_ml, require_core_ml
     from coremlscope.measure.embedded.overflow import note_ranges
+    from coremlscope.model.features import to_tensors
     from coremlscope.planning.hazards.find import find_on_model
     from coremlscope.runtime.execution.pipeline import open_predictor
-    from coremlscope.runtime.execution.wiring import bodies_of
+    from coremlscope.runtime.execution.wiring import bodies_of, interface_of
 
     model = api.read(path)
+    if engine == _CORE_ML:
+        if precision != "fp32":
+            raise UsageError("Core ML chooses the precision itself", "leave out --precision")
+        require_core_ml("leave --engine out")
+        _, description = interface_of(model, function)
+        values = read_inputs(description, inputs, shapes, resize)
+        to_tensors(description.inputs, values)
+        prediction = predict_by_core_ml(
+            model, values, "all", function=function, limits=core_ml_limits(effort)
+        )
+        return dict(prediction.outputs), (*find_on_model(model), *prediction.findings)
     with open_predictor(model, function, precision=precision) as predictor:
         values = read_inputs(predictor.description, inputs, shapes, resize)
         results, ranges = predictor.predict_with_ranges(values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -19,10 +20,14 @@ from coremlscope.verification.verify import verify
 from tests.support import converted_models
 from tests.support.coreml_children import as_a_mac
 from tests.support.faulty_core_ml import FAULTS, PHASE_OF, WRONG
+from tests.support.preloaded import CAN_FORK
+
+pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="Core ML itself has no faults to order")
 
 _FAILING, _SOUND = "cpu_and_ne", "cpu_only"
 #: Hanging processes are ended after so many seconds; sound ones take less.
-_EFFORT = Effort(compile_iterations=1, load_iterations=1, warmups=0, timeout_s=6)
+_PATIENCE_S = 6 if CAN_FORK else 60
+_EFFORT = Effort(compile_iterations=1, load_iterations=1, warmups=0, timeout_s=_PATIENCE_S)
 #: What a verb kept: the settings with a result, and its findings.
 _Kept = tuple[set[str], tuple[Finding, ...]]
 

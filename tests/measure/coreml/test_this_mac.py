@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import coremltools as ct
+import numpy as np
 import pytest
 
 from coremlscope.api.this_mac import measure_this_mac
+from coremlscope.base.errors import InputError
+from coremlscope.cli.predict import predict_files
 from coremlscope.describe.this_mac import say_measured
 from coremlscope.measure.coreml.units import UNITS_VARIABLE
+from coremlscope.measure.effort import Effort
 from coremlscope.model.subject import Subject
 from tests.support import converted_models
+from tests.support.converted_models import mlp_result
 from tests.support.coreml_children import as_a_mac
 
 
@@ -37,6 +43,7 @@ def test_this_mac_is_measured(package: Path) -> None:
     assert "measured by Core ML under all." in say_measured((measured,), failed)
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="Core ML itself has no faults to order")
 @pytest.mark.usefixtures("free_units")
 @pytest.mark.parametrize(
     ("fault", "said"),
@@ -59,3 +66,14 @@ def test_a_held_setting_is_said(package: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv(UNITS_VARIABLE, "cpu_only")
     sentence = say_measured(*measure_this_mac(Subject(package)))
     assert "under cpu_only; Core ML is held to this setting here." in sentence
+
+
+@pytest.mark.usefixtures("mac", "free_units")
+def test_a_prediction_by_core_ml(package: Path, tmp_path: Path) -> None:
+    x = np.linspace(-1, 1, 16, dtype=np.float32).reshape(2, 8)
+    np.save(tmp_path / "x.npy", x)
+    given = ([("x", str(tmp_path / "x.npy"))], {}, "center-crop", None, "fp32", "coreml", Effort())
+    outputs, _ = predict_files(package, *given)
+    np.testing.assert_allclose(outputs["y"], mlp_result(x), atol=2e-2)
+    with pytest.raises(InputError, match="x"):
+        predict_files(package, [], *given[1:])
