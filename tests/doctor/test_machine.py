@@ -129,13 +129,6 @@ def test_a_mac_with_everything() -> None:
             "does not work with numpy 2.4.1",
             "numpy<2.4",
         ),
-        (
-            {"versions": {"pandas": "3.0"}, "broken": {"pandas": "bad"}},
-            "pandas",
-            "warning",
-            "bad",
-            "reinstall",
-        ),
         ({"free": 1_000_000}, "free disk", "warning", "1.00 MB", "free disk space"),
         ({"free": -1}, "free disk", "warning", "Permission denied", ""),
         ({"bytes": (4_000_000_000, 1_000_000_000)}, "memory", "warning", "1.00 GB available", "close"),

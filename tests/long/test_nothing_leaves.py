@@ -32,6 +32,22 @@ _VERBS = (
     ("estimate", "m.mlpackage", "--device", "every"),
     ("plan", "m.mlpackage", "--device", "m1"),
     ("compare", "m.mlpackage", "--iterations", "2"),
+    ("m.mlpackage", "--device", "m1"),
+    ("profile", "m.mlpackage", "--iterations", "2", "--engine", "openvino"),
+    ("check", "m.mlpackage", "--max-latency", "m1=1s", "--min-psnr", "10"),
+    ("verify", "m.mlpackage", "--reference", "m.mlpackage"),
+    ("what-if", "m.mlpackage", "--device", "m1"),
+    ("isolate", "m.mlpackage", "-o", "part.mlpackage", "--span", "conv_1..conv_1"),
+    ("sweep", "m.mlpackage", "--device", "m1", "-o", "sweep"),
+    ("rules", "--op", "conv"),
+    ("ops", "conv"),
+    ("devices",),
+    ("schema", "profile"),
+    ("cache",),
+    ("measurements",),
+    ("completion", "bash"),
+    ("trace", "-o", "t.json", "--", "s.py"),
+    ("run", "s.py"),
     ("doctor",),
     ("runner", "app", "m.mlpackage"),
 )
@@ -49,6 +65,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
         pytest.skip("strace is not installed or may not trace")
     home = private_home(tmp_path_factory.mktemp("user"))
     write_mlpackage(sample_model(size=32, width=0.25, classes=2), home.work / "m.mlpackage")
+    (home.work / "s.py").write_text("import coremltools\n", encoding="utf-8")
     np.save(home.work / "i.npy", np.zeros((1, 3, 32, 32), np.uint8))
     return home
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from coremlscope.base.libraries import import_quietly
 from coremlscope.formats.onnx.reader import read_message
-from coremlscope.runtime.engines.telemetry import forbid_telemetry
 
 SAVED, TYPED = "optimised.onnx", "typed.onnx"
 _WEIGHTS, _UNUSED = "optimised.bin", "typed.bin"
@@ -26,9 +26,7 @@ _FATAL = 4
 def main(arguments: Sequence[str]) -> int:
     """Optimises a model; returns the exit code."""
     path, folder, weights = Path(arguments[0]), Path(arguments[1]), arguments[2]
-    forbid_telemetry()
-    import onnxruntime
-
+    onnxruntime = import_quietly("onnxruntime")
     onnxruntime.disable_telemetry_events()
     onnxruntime.set_default_logger_severity(_FATAL)
     levels = onnxruntime.GraphOptimizationLevel

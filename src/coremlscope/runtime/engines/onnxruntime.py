@@ -18,12 +18,12 @@ import numpy as np
 
 from coremlscope.base.budget import return_memory
 from coremlscope.base.errors import EngineError
+from coremlscope.base.libraries import import_quietly
 from coremlscope.model.ir import Array
 from coremlscope.ops.program import OnnxProgram, StatePort
 from coremlscope.runtime.engines.base import GRAPH_FILE, EngineOptions, NodeProfile, write_program
 from coremlscope.runtime.engines.host import logical_processors
 from coremlscope.runtime.engines.node_events import NodeEvents, read_nodes
-from coremlscope.runtime.engines.telemetry import forbid_telemetry
 
 #: ONNX Runtime logs to standard error; every failure is also raised as an exception.
 _FATAL_ONLY = 4
@@ -203,9 +203,7 @@ def _ort_value(array: Array) -> Any:
 @functools.cache
 def _library() -> Any:
     """Imports ONNX Runtime, without telemetry, even where a script has imported it before."""
-    forbid_telemetry()
-    import onnxruntime
-
+    onnxruntime = import_quietly("onnxruntime")
     onnxruntime.disable_telemetry_events()
     onnxruntime.set_default_logger_severity(_FATAL_ONLY)
     return onnxruntime

@@ -16,6 +16,7 @@ import numpy as np
 
 from coremlscope.base.budget import return_memory
 from coremlscope.base.errors import EngineError, MissingDependencyError, how_to_install
+from coremlscope.base.libraries import import_quietly
 from coremlscope.model.ir import Array
 from coremlscope.ops.program import OnnxProgram, StatePort
 from coremlscope.runtime.engines.base import (
@@ -188,12 +189,11 @@ def _installed_version() -> str:
 @functools.cache
 def _library() -> Any:
     try:
-        import openvino
+        return import_quietly("openvino")
     except ImportError:
         raise MissingDependencyError(
             "--engine openvino needs OpenVINO", f"{how_to_install('openvino')} installs it"
         ) from None
-    return openvino
 
 
 @functools.cache

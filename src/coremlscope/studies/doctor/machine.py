@@ -18,11 +18,11 @@ from typing import Literal
 import msgspec
 
 from coremlscope.base.errors import UsageError
+from coremlscope.base.libraries import silence
 from coremlscope.base.units import escape_controls, format_bytes
 from coremlscope.base.version import __version__
 from coremlscope.devices import find_device
 from coremlscope.runtime.engines.host import processor_name
-from coremlscope.runtime.engines.telemetry import forbid_telemetry
 
 Status = Literal["ok", "missing", "warning", "broken"]
 
@@ -210,7 +210,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _check_engine(host: Host) -> Iterator[Check]:
-    forbid_telemetry()
+    silence("onnxruntime")
     version, problem = host.version("onnxruntime"), host.try_python(_ENGINE)
     if problem:
         text = f"{version or 'not installed'}: {problem}"
@@ -265,11 +265,7 @@ def _check_optional(host: Host) -> Iterator[Check]:
     ):
         version = host.version(name)
         if version:
-            problem = host.try_python(f"import {name}")
-            status: Status = "warning" if problem else "ok"
-            text = f"{version}: {problem}" if problem else version
-            fix = f"pip install --force-reinstall {name}" if problem else ""
-            yield Check(name=name, status=status, text=text, fix=fix)
+            yield Check(name=name, status="ok", text=version)
         else:
             yield Check(name=name, status="missing", text=f"optional, {use}", fix=f"pip install {name}")
 

@@ -25,6 +25,7 @@ from coremlscope.base.errors import (
     how_to_install,
     known_error,
 )
+from coremlscope.base.libraries import import_quietly
 from coremlscope.base.version import __version__
 from coremlscope.base.writing import write_draft
 from coremlscope.formats import container
@@ -47,8 +48,6 @@ _WEIGHT = 0.2
 _LOOK_S = 5.0
 #: Seconds after which an answer of the cluster is looked for again, so that Ctrl-C takes effect.
 _WAIT_S = 1.0
-#: Ray sends statistics of its use unless this variable forbids it.
-_USAGE = "RAY_USAGE_STATS_ENABLED"
 
 
 class PackedModel(msgspec.Struct, frozen=True):
@@ -243,9 +242,8 @@ def _answer(ray: Any, one: Any) -> BatchAnswer | CoremlscopeError:
 
 
 def _connect(address: str) -> Any:
-    os.environ.setdefault(_USAGE, "0")
     try:
-        import ray
+        ray = import_quietly("ray")
     except ImportError:
         raise MissingDependencyError(
             "clusters are run by Ray, which is not installed", how_to_install("ray")
