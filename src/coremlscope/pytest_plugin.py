@@ -45,7 +45,7 @@ def _check(*sources: str | os.PathLike[str], strict: bool = False, **limits: Any
         report = (
             check(*sources, strict=strict, **limits)
             if has_limits
-            else check_project(only=sources, strict=strict, **limits)
+            else check_project(models=sources, strict=strict, **limits)
         )
     except CoremlscopeError as error:
         failure = f"{error.message}\n{error.hint}"

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
@@ -12,14 +13,16 @@ from coremltools.converters.mil import Builder as mb
 import coremlscope
 from coremlscope.base.errors import UsageError
 from coremlscope.base.figures import Figure
+from coremlscope.cli import main
 from coremlscope.formats.expressions.reading import build_layer
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.model import ir
 from coremlscope.reports.gate import render_sarif
 from coremlscope.reports.json import render_json
-from coremlscope.results.gate import CheckResult, GateReport
+from coremlscope.results.gate import CheckResult, GateReport, Place
 from coremlscope.studies.gate import checks
+from coremlscope.studies.gate.figures import Found
 from coremlscope.studies.gate.run import check, check_project
 from tests.support import networks, programs
 from tests.support.aicode import write_numbered
@@ -42,16 +45,17 @@ def verdicts(report: GateReport) -> dict[str, str]:
     ],
 )
 def test_what_an_interval_means(limit: float, verdict: str, lenient: bool, strict: bool) -> None:
-    found = checks._at_most("max-latency", "M1", "seconds", limit, Figure(2.0, 1.0, 3.0, "estimated"))
-    assert (found.verdict, found.holds(False), found.holds(True)) == (verdict, lenient, strict)
-    mirrored = checks._at_least("min-psnr", "", "decibels", -limit, Figure(-2.0, -3.0, -1.0, "measured"))
-    assert mirrored.verdict == verdict
+    found = Found(value=Figure(2.0, 1.0, 3.0, "estimated"))
+    checked = checks._check_limit(checks._Limit("latency", Place(device="M1"), limit), found)
+    assert (checked.verdict, checked.holds(False), checked.holds(True)) == (verdict, lenient, strict)
+    assert checks._verdict(Found(value=Figure(-2.0, -3.0, -1.0, "measured")), -limit, True) == verdict
 
 
 def test_a_figure_that_is_not_known_does_not_keep_a_limit() -> None:
-    found = checks._unknown("max-latency", "m1", "seconds", 1.0, "there is a loop.")
-    assert (found.verdict, found.holds(False)) == ("unknown", False)
-    assert found.text == "latency on m1 is not known: there is a loop"
+    wanted = checks._Limit("latency", Place(device="m1"), 1.0)
+    checked = checks._check_limit(wanted, Found(why="there is a loop."))
+    assert (checked.verdict, checked.holds(False)) == ("unknown", False)
+    assert checked.text == "latency on m1 is not known: there is a loop"
 
 
 def test_every_limit(model: Path) -> None:
@@ -219,9 +223,9 @@ def test_a_project(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         f"[tool.coremlscope]\nmax-size='1GB'\n[[tool.coremlscope.models]]\npath={json.dumps(str(model))}\n"
     )
     assert check_project(config).exit_code == 0
-    assert check_project(config, only=[model]).models[0].path == str(model)
+    assert check_project(config, models=[model]).models[0].path == str(model)
     with pytest.raises(UsageError, match="does not list"):
-        check_project(config, only=["other.mlpackage"])
+        check_project(config, models=["other.mlpackage"])
     monkeypatch.chdir(tmp_path)
     assert len(check_project().models) == 1
 
@@ -305,3 +309,133 @@ def test_damaged_weights_are_a_failure(model: Path, tmp_path: Path) -> None:
     report = check(cut, max_latency={"m1": "9s"})
     assert "outside" in report.models[0].failure
     assert report.exit_code == 3
+
+
+def _save(report: GateReport, path: Path) -> str:
+    path.write_text(render_json(report), encoding="utf-8")
+    return str(path)
+
+
+def test_a_baseline_brings_its_devices_systems_and_settings(model: Path, tmp_path: Path) -> None:
+    larger = tmp_path / "larger.mlpackage"
+    write_mlpackage(sample_model(size=64, width=2.0, classes=10), larger)
+    limits = {"max_latency": {"m1": "1s"}, "min_neural_engine": 0, "max_memory": "1GB", "os": "15"}
+    saved = _save(check(model, **limits, compute_units="cpu_only", no_known_crash=True), tmp_path / "a.json")
+    same = check(model, baseline=saved)
+    assert {one.verdict for one in same.models[0].checks} == {"pass"}
+    assert [one.figure for one in same.models[0].checks] == [
+        *("size", "latency", "neural-engine", "known-crash", "memory")
+    ]
+    slower = check(larger, baseline=saved, only="latency")
+    ((_, failed),) = slower.failed
+    assert failed.verdict == "fail"
+    assert (failed.place.device, failed.place.os, failed.place.compute_units) == (
+        *("M1", "macOS 15", "cpu_only"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (lambda place: {**place, "os": "macOS 9999"}, "latency"),
+        (lambda place: {**place, "device": "M99"}, "latency"),
+        (lambda place: {**place, "function": "absent"}, "memory"),
+    ],
+    ids=["system", "device", "function"],
+)
+def test_a_figure_that_cannot_be_made_now_is_unknown(
+    change: Any, kind: str, model: Path, tmp_path: Path
+) -> None:
+    report = json.loads(render_json(check(model, max_latency={"m1": "1s"}, max_memory="1GB")))
+    for one in report["models"][0]["checks"]:
+        if one["figure"] == kind:
+            one["place"] = change(one["place"])
+    saved = tmp_path / "main.json"
+    saved.write_text(json.dumps(report), encoding="utf-8")
+    found = check(model, baseline=str(saved))
+    assert [one.figure for _, one in found.failed] == [kind]
+    assert found.failed[0][1].verdict == "unknown"
+    assert found.exit_code == 9
+    others = {"latency", "memory", "size"} - {kind}
+    assert check(model, baseline=str(saved), only=list(others)).exit_code == 0
+
+
+def test_what_the_baseline_lacks_is_unknown_where_it_is_asked_for(model: Path, tmp_path: Path) -> None:
+    saved = _save(check(model, max_size="1GB"), tmp_path / "main.json")
+    assert check(model, baseline=saved).exit_code == 0
+    for asked in ({"only": "latency"}, {"device": "m1"}, {"only": "psnr,size"}):
+        report = check(model, baseline=saved, **asked)
+        assert {one.verdict for _, one in report.failed} == {"unknown"}
+        assert report.exit_code == 9
+    with pytest.raises(UsageError, match="--only chooses figures of a baseline"):
+        check(model, max_size="1GB", only="size")
+
+
+def test_equal_outputs_of_a_baseline_must_stay_equal(model: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.mlpackage"
+    write_mlpackage(sample_model(seed=1, size=32, width=0.5, classes=10), other)
+    saved = _save(check(model, min_psnr=40, reference=str(model)), tmp_path / "main.json")
+    given = {"baseline": saved, "reference": str(model), "only": "psnr"}
+    assert check(model, **given).exit_code == 0
+    assert [one.verdict for _, one in check(other, **given).failed] == ["fail"]
+    assert [one.verdict for _, one in check(model, baseline=saved, only="psnr").failed] == ["unknown"]
+
+
+def _with_outputs(path: Path, names: tuple[str, ...]) -> str:
+    def body(x: Any) -> Any:
+        values = {"y": mb.relu, "z": mb.sigmoid}
+        return tuple(values[name](x=x, name=name) for name in names)
+
+    write_mlpackage(programs.build(body, {"x": np.zeros((1, 8), np.float16)}), path)
+    return str(path)
+
+
+def test_an_output_on_one_side_only_keeps_no_limit(tmp_path: Path) -> None:
+    one, two = (_with_outputs(tmp_path / f"{len(n)}.mlpackage", n) for n in (("y",), ("y", "z")))
+    for path, reference in ((one, two), (two, one)):
+        report = check(path, min_psnr=1, reference=reference)
+        assert verdicts(report) == {"min-psnr": "unknown"}
+        assert "'z' is only in " in report.failed[0][1].text
+    assert check(two, min_psnr=1, reference=two).exit_code == 0
+
+
+def test_limits_hold_for_each_function(tmp_path: Path) -> None:
+    small, large = (
+        programs.build(mb_linear(size), {"x": np.zeros((1, 8), np.float16)}) for size in (8, 4096)
+    )
+    functions = {"small": small.content.functions["main"], "large": large.content.functions["main"]}
+    interfaces = {"small": small.description.main, "large": large.description.main}
+    several = msgspec.structs.replace(
+        small,
+        content=ir.Program(
+            functions={
+                name: msgspec.structs.replace(function, name=name) for name, function in functions.items()
+            }
+        ),
+        description=ir.Description(interfaces, "small"),
+    )
+    path = tmp_path / "two.mlpackage"
+    write_mlpackage(several, path)
+    limits = {"max_latency": {"m1": "9s"}, "max_memory": "80kB", "min_psnr": 1}
+    report = check(path, **limits)
+    assert [(one.kind, one.place.function) for one in report.models[0].checks] == [
+        (kind, name) for kind in ("max-latency", "max-memory", "min-psnr") for name in ("small", "large")
+    ]
+    assert [(one.kind, one.place.function) for _, one in report.failed] == [("max-memory", "large")]
+    assert check(path, **limits, function="small").exit_code == 0
+    assert check(path, **limits, function="absent").exit_code == 9
+
+
+def mb_linear(size: int) -> Any:
+    weight = np.ones((size, 8), np.float16)
+    return lambda x: mb.relu(x=mb.linear(x=x, weight=weight))
+
+
+def test_a_limit_that_is_given_twice_is_refused(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError, match="M1 has 2 limits"):
+        check(model, max_latency={"m1": "1ns", "M1": "100s"})
+    with pytest.raises(UsageError, match="max-size is given twice"):
+        check(model, **{"max-size": "1MB", "max_size": "1GB"})
+    for options in (["--max-latency=m1=1ns", "--max-latency=m1=9s"], ["--max-size=1B", "--max-size=1GB"]):
+        assert main(["check", str(model), *options]) == 2
+        assert "leave one of" in capsys.readouterr().err

@@ -13,7 +13,8 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any
+from types import ModuleType
+from typing import Any, cast
 
 #: For each library, the variables that are set and the modules that it must not find while it is imported.
 LIBRARIES: Mapping[str, tuple[Mapping[str, str], tuple[str, ...]]] = {
@@ -44,7 +45,8 @@ def import_quietly(name: str) -> Any:
     """
     silence(name)
     hidden = [module for module in LIBRARIES[name][1] if module not in sys.modules]
-    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type] - None makes an import fail
+    for module in hidden:
+        sys.modules[module] = cast("ModuleType", None)  # which makes an import of it fail
     try:
         return importlib.import_module(name)
     finally:

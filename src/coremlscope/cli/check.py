@@ -6,8 +6,9 @@ import argparse
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from coremlscope.base.errors import UsageError
 from coremlscope.base.writing import write_file
 from coremlscope.cli.command import Command, add_reports, add_shape, one_of, read_path
 from coremlscope.cli.lookup import add_devices
@@ -15,6 +16,7 @@ from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.reports.renderers import GATE_RENDERERS
+from coremlscope.results.gate import FigureKind
 
 #: Where GitHub takes the summary of a step from.
 _SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
@@ -23,8 +25,9 @@ An estimate is a figure with an interval that contains 80 % of the cases. A limi
 if the figure exceeds it; it is uncertain if only an end of the interval does. Uncertain limits are
 kept, and marked, unless the gate is strict. A figure that is not known does not keep a limit.
 The peak memory is between bounds, the share of operations between what is sure and what is
-possible. --baseline compares with the figures of a saved check or profile. Exit code 9: a limit is
-not kept.
+possible. --baseline compares each figure of a saved check or profile, on its devices, systems and
+settings; --only chooses some of them. Limits hold for every function of a model, or for those that
+--function names. Exit code 9: a limit is not kept.
 
 Without limits, without models, or with --config, the models and limits are those of
 [tool.coremlscope] in the nearest pyproject.toml or in that file; limits given as options replace
@@ -39,7 +42,7 @@ its limits:
 examples:
   coremlscope check model.mlpackage --max-latency iphone-13=33ms --min-neural-engine 95%
   coremlscope check model.mlpackage --max-latency iphone-13=33ms --max-size 20MB --json main.json
-  coremlscope check model.mlpackage --baseline main.json --device iphone-13 -o check.sarif -o check.xml
+  coremlscope check model.mlpackage --baseline main.json -o check.sarif -o check.xml
   coremlscope check --strict --step-summary
 """
 
@@ -50,6 +53,18 @@ def _latency(text: str) -> tuple[str, str]:
     if not (device and equals and limit):
         raise argparse.ArgumentTypeError(f"{text!r} does not name a device\nwrite it as iphone-13=33ms")
     return device, limit
+
+
+class _Once(argparse.Action):
+    """An option of one value, which a second one would silently replace."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: Any = None
+    ) -> None:
+        """Keeps the value."""
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"{option} is given twice\nleave one of the two out")
+        setattr(namespace, self.dest, values)
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +78,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="estimated latency of a prediction on a device: iphone-13=33ms (repeatable)",
     )
     for name, metavar, doc in _LIMITS:
-        limits.add_argument(f"--{name}", metavar=metavar, help=doc)
+        limits.add_argument(f"--{name}", metavar=metavar, help=doc, action=_Once)
     limits.add_argument(
         "--no-known-crash",
         action="store_true",
@@ -78,7 +93,14 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "--compute-units",
         metavar="UNITS",
         type=one_of("compute units", *SETTINGS),
-        help=f"what the app allows: {', '.join(SETTINGS)} (default: all)",
+        action=_Once,
+        help=f"what the app allows: {', '.join(SETTINGS)} (default: those of the baseline, else all)",
+    )
+    parser.add_argument(
+        "--function",
+        metavar="NAME",
+        action="append",
+        help="the function that limits hold for (repeatable; default: every one)",
     )
     add_shape(parser)
     parser.add_argument(
@@ -105,6 +127,7 @@ _LIMITS = (
     ),
     ("reference", "MODEL", "the model whose outputs --min-psnr compares with"),
     ("baseline", "FILE", "a saved check or profile (.json) that no figure may be worse than"),
+    ("only", "FIGURES", f"the figures of the baseline, of {', '.join(get_args(FigureKind))} (default: all)"),
     ("tolerance", "SHARE", "how much worse than the baseline is allowed (default: 5%%)"),
 )
 #: Arguments that are no limits, and have a value in `GateLimits`.
@@ -114,6 +137,7 @@ _OPTIONS = (
     "os",
     "compute_units",
     "no_known_crash",
+    "function",
 )
 
 
@@ -124,7 +148,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if limits and arguments.models and arguments.config is None:
         report = check(*arguments.models, strict=arguments.strict, **limits)
     else:
-        report = check_project(arguments.config, only=arguments.models, strict=arguments.strict, **limits)
+        report = check_project(arguments.config, models=arguments.models, strict=arguments.strict, **limits)
     write_reports(report, arguments)
     if arguments.step_summary:
         _add_summary(report)
@@ -136,6 +160,8 @@ def _limits(arguments: argparse.Namespace) -> Mapping[str, Any]:
     found = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name) is not None}
     if arguments.max_latency:
         found["max_latency"] = dict(arguments.max_latency)
+        if len(found["max_latency"]) < len(arguments.max_latency):
+            raise UsageError("a device has several limits of latency", "leave one of them")
     if arguments.device:
         found["device"] = arguments.device
     if arguments.shape:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from coremlscope.base.figures import Figure
+from coremlscope.devices.unit import ComputeUnits
 from coremlscope.results.encoding import plain
 from coremlscope.results.profile import Provenance
 
@@ -27,6 +28,9 @@ CheckKind = Literal[
     "loads",
 ]
 
+#: What a figure is of.
+FigureKind = Literal["latency", "neural-engine", "known-crash", "size", "memory", "psnr"]
+
 #: Quantity of a number: seconds, bytes, a share between 0 and 1, decibels, the version of a system, or how
 #: many operations.
 Quantity = Literal["seconds", "bytes", "share", "decibels", "version", "operations"]
@@ -36,6 +40,24 @@ Quantity = Literal["seconds", "bytes", "share", "decibels", "version", "operatio
 #: `fail`       the figure does not keep the limit, whatever its interval;
 #: `unknown`    there is no figure.
 Verdict = Literal["pass", "uncertain", "fail", "unknown"]
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """What a figure belongs to. What does not matter for it is empty.
+
+    Attributes:
+        function: The function, of a model with several.
+        device: The device, or its chip.
+        os: Its system: `iOS 26`.
+        compute_units: What the app allows.
+        reference: The model whose outputs were compared with.
+    """
+
+    function: str = ""
+    device: str = ""
+    os: str = ""
+    compute_units: ComputeUnits | Literal[""] = ""
+    reference: str = ""
 
 
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +72,8 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
         verdict: Whether the limit is kept.
         text: All of it as a sentence.
         hint: What may help; may be empty.
+        figure: What the figure is of; None for `loads`, which is no figure.
+        place: What it belongs to.
     """
 
     kind: CheckKind
@@ -60,6 +84,8 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     text: str
     hint: str = ""
+    figure: FigureKind | None = None
+    place: Place = Place()
 
     def holds(self, strict: bool) -> bool:
         """Returns whether the gate lets this pass: `uncertain` counts as kept unless it is strict."""

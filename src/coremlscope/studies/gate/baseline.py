@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
@@ -12,27 +14,25 @@ from coremlscope.base.units import shown
 from coremlscope.base.version import __version__
 from coremlscope.devices import NEURAL_ENGINE
 from coremlscope.results.encoding import decode, read_json
-from coremlscope.results.gate import GATE, GateReport
+from coremlscope.results.gate import GATE, FigureKind, GateReport, Place
 from coremlscope.results.plan import unit_counts
 from coremlscope.results.profile import Profile
+
+#: A kind of figure and what it belongs to.
+FigureKey: TypeAlias = tuple[FigureKind, Place]
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     """The figures of an earlier model.
 
     Attributes:
-        size_bytes: Bytes of the package or file.
-        memory_bytes: Bytes of the estimated peak memory.
-        latency_s: Estimated seconds by device, system and setting.
-        neural_engine: The planned share of operations on the Neural Engine, likewise.
-        note: A remark on how comparable it is; may be empty.
+        figures: Each figure by its kind and what it belongs to; None for one that was not known, infinity
+            for the PSNR of equal outputs.
+        note: A remark on how comparable they are; may be empty.
         model: The file name of the earlier model; empty if the file does not tell.
     """
 
-    size_bytes: float | None = None
-    memory_bytes: float | None = None
-    latency_s: Mapping[str, float] = msgspec.field(default_factory=dict)
-    neural_engine: Mapping[str, float] = msgspec.field(default_factory=dict)
+    figures: Mapping[FigureKey, float | None]
     note: str = ""
     model: str = ""
 
@@ -68,40 +68,34 @@ def _of_check(report: GateReport, path: str) -> Baseline:
             f"{path} is a check of {len(report.models)} models", "a baseline has one: check the model alone"
         )
     (model,) = report.models
-    found: dict[str, dict[str, float]] = {}
+    if model.failure:
+        raise UsageError(f"{path} cannot be a baseline: its model was not checked", "make it again")
+    figures: dict[FigureKey, float | None] = {("size", Place()): model.size_bytes}
     for check in model.checks:
-        if check.value is not None:
-            found.setdefault(check.kind, {})[check.subject] = check.value.value
-    return Baseline(
-        size_bytes=model.size_bytes,
-        memory_bytes=found.get("max-memory", {}).get(""),
-        latency_s=found.get("max-latency", {}),
-        neural_engine=found.get("min-neural-engine", {}),
-        note=_note(report.made.version),
-        model=Path(model.path).name,
-    )
+        if check.figure is not None:
+            equal = math.inf if check.figure == "psnr" and check.verdict == "pass" else None
+            value = equal if check.value is None else check.value.value
+            figures.setdefault((check.figure, check.place), value)
+    return Baseline(figures=figures, note=_note(report.made.version), model=Path(model.path).name)
 
 
 def _of_profile(profile: Profile) -> Baseline:
-    latencies, shares = {}, {}
-    peak = None
+    functions = profile.model.functions
+    function = functions[0].name if len(functions) > 1 else ""
+    figures: dict[FigureKey, float | None] = {("size", Place()): profile.model.size_bytes}
     for one in profile.estimates:
-        latencies[f"{one.device}, {one.os}, {one.compute_units}"] = one.latency.value
+        place = Place(function=function, device=one.device, os=one.os, compute_units=one.compute_units)
+        figures["latency", place] = one.latency.value
         if one.memory is not None and one.memory.peak is not None:
-            peak = one.memory.peak.value
+            figures["memory", Place(function=function)] = one.memory.peak.value
     for plan in profile.plans:
-        for setting in plan.settings:
+        for setting in plan.settings if plan.planner != "Core ML" else ():
             counts = unit_counts(plan.view(profile.ops, setting).ops)
-            subject = f"{plan.device}, {plan.os}, {setting.compute_units}"
-            shares[subject] = counts[NEURAL_ENGINE] / max(counts.total(), 1)
-    return Baseline(
-        size_bytes=profile.model.size_bytes,
-        memory_bytes=peak,
-        latency_s=latencies,
-        neural_engine=shares,
-        note=_note(profile.made.version),
-        model=Path(profile.model.path).name,
-    )
+            place = Place(
+                function=function, device=plan.device, os=plan.os, compute_units=setting.compute_units
+            )
+            figures["neural-engine", place] = counts[NEURAL_ENGINE] / max(counts.total(), 1)
+    return Baseline(figures=figures, note=_note(profile.made.version), model=Path(profile.model.path).name)
 
 
 def _note(version: str) -> str:

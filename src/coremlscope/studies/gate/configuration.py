@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -13,8 +14,10 @@ from msgspec.structs import replace
 from coremlscope.base.errors import UsageError
 from coremlscope.base.folders import read_file
 from coremlscope.base.units import shown
+from coremlscope.devices import find_device
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
 from coremlscope.model.features.names import nearest
+from coremlscope.results.gate import FigureKind
 from coremlscope.studies.gate.limits import (
     GateLimits,
     parse_bytes_limit,
@@ -165,6 +168,8 @@ def limits_of(values: Mapping[str, Any], folder: Path, others: Collection[str] =
                 f"did you mean {near}?" if near else f"the limits are {known}",
             )
         field, reader = _READERS[name]
+        if field in read:
+            raise UsageError(f"the limit {name} is given twice", "leave one of the two out")
         read[field] = reader(value)
     for field in ("reference", "baseline"):
         if read.get(field):
@@ -177,6 +182,10 @@ def _latencies(value: object) -> dict[str, float]:
         raise UsageError(
             "a limit of latency belongs to a device", 'write it as iphone-13=33ms, or {"iphone-13" = "33ms"}'
         )
+    named = Counter(find_device(str(device)).name for device in value)
+    device, count = named.most_common(1)[0]
+    if count > 1:
+        raise UsageError(f"{device} has {count} limits of latency", "leave one of them")
     return {str(device): parse_seconds(limit) for device, limit in value.items()}
 
 
@@ -195,8 +204,17 @@ def _truth(value: object) -> bool:
 def _names(value: object) -> tuple[str, ...]:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
-        raise UsageError("devices are names", 'write them as ["iphone-13", "m1"]')
+        raise UsageError(f"{shown(str(value))} is not a list of names", 'write it as ["iphone-13", "m1"]')
     return tuple(names)
+
+
+def _figures(value: object) -> tuple[FigureKind, ...]:
+    known: tuple[FigureKind, ...] = get_args(FigureKind)
+    names = [name for listed in _names(value) for name in listed.split(",")]
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is not None:
+        raise UsageError(f"{shown(unknown)!r} is not a figure", f"use some of {', '.join(known)}")
+    return tuple(kind for kind in known if kind in names)
 
 
 def _shapes(value: object) -> dict[str, tuple[int, ...]]:
@@ -230,4 +248,6 @@ _READERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "os": ("os", _text),
     "compute-units": ("compute_units", _compute_units),
     "shape": ("shapes", _shapes),
+    "function": ("functions", _names),
+    "only": ("only", _figures),
 }

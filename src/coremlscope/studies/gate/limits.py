@@ -10,6 +10,7 @@ import msgspec
 
 from coremlscope.base.errors import UsageError
 from coremlscope.devices.unit import ComputeUnits
+from coremlscope.results.gate import FigureKind
 
 #: How much worse than a baseline a model may be, where nothing else is said.
 TOLERANCE = 0.05
@@ -34,9 +35,11 @@ class GateLimits(msgspec.Struct, frozen=True, kw_only=True):
             rounded to fp16 at each operation.
         baseline: A saved profile or check; empty for none.
         tolerance: How much worse than the baseline a figure may be, as a share.
-        devices: Further devices for the Neural Engine, the memory and the baseline.
-        os: The version of their systems.
-        compute_units: What the app allows.
+        devices: Further devices for the Neural Engine, known crashes and the baseline.
+        os: The version of their systems; None for those of the baseline, else the newest.
+        compute_units: What the app allows; None for the settings of the baseline, else `all`.
+        functions: The functions that the limits hold for; all if empty.
+        only: The figures of the baseline that the model is held to; all if empty.
         shapes: Shapes of flexible inputs.
     """
 
@@ -51,7 +54,9 @@ class GateLimits(msgspec.Struct, frozen=True, kw_only=True):
     tolerance: float = TOLERANCE
     devices: tuple[str, ...] = ()
     os: str | None = None
-    compute_units: ComputeUnits = "all"
+    compute_units: ComputeUnits | None = None
+    functions: tuple[str, ...] = ()
+    only: tuple[FigureKind, ...] = ()
     shapes: Mapping[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
 
     @property

@@ -33,7 +33,7 @@ def check(*sources: _Path, strict: bool = False, **limits: Any) -> GateReport:
             numbers in SI units: `max_latency={"iphone-13": "33ms"}`, `min_neural_engine=0.95`,
             `max_size="20MB"`, `max_memory="300MB"`, `min_psnr=40`, `reference="float.mlpackage"`,
             `baseline="main.json"`, `tolerance="5%"`, `device=["m1"]`, `os="18"`, `compute_units="all"`,
-            `shape={"x": [1, 3, 224, 224]}`.
+            `shape={"x": [1, 3, 224, 224]}`, `function=["decode"]`, `only=["latency", "size"]`.
 
     Returns:
         The models with their limits; `failed` lists those that are not kept. A model that cannot be read
@@ -61,14 +61,14 @@ def check_limits(models: Sequence[tuple[Path, GateLimits]], *, strict: bool) -> 
 
 
 def check_project(
-    config: _Path | None = None, *, only: Sequence[_Path] = (), strict: bool = False, **limits: Any
+    config: _Path | None = None, *, models: Sequence[_Path] = (), strict: bool = False, **limits: Any
 ) -> GateReport:
     """Checks the models of a project against the limits in its `pyproject.toml`.
 
     Args:
         config: The file; None for the nearest one at or above the current folder that has
             `[tool.coremlscope]`.
-        only: The models to check; empty for all.
+        models: The models to check; empty for all.
         strict: Whether uncertain limits fail; so does `strict = true` in the file.
         **limits: Limits that replace those of the file, as for `check`.
 
@@ -82,7 +82,7 @@ def check_project(
             "give limits such as --max-size 20MB, or add the table; see --help",
         )
     found = read_configuration(path, limits)
-    return check_limits(_chosen(found, only, path), strict=strict or found.strict)
+    return check_limits(_chosen(found, models, path), strict=strict or found.strict)
 
 
 def _chosen(

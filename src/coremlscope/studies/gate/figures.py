@@ -1,0 +1,339 @@
+"""The figures of a model that a gate holds to limits: size, memory, latency, placement, crashes and PSNR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coremlscope.api.own_measurements.using import use_own
+from coremlscope.base.errors import CoremlscopeError, UsageError
+from coremlscope.base.figures import Figure
+from coremlscope.base.units import format_bytes, format_duration, shown
+from coremlscope.describe.loading import check_weights, find_load_problem
+from coremlscope.describe.stages import programs_of
+from coremlscope.devices import NEURAL_ENGINE, Device, find_device
+from coremlscope.devices.unit import ComputeUnits
+from coremlscope.formats import container
+from coremlscope.measure.embedded.process import call_isolated, file_of
+from coremlscope.model.features.dummy import dummy_values
+from coremlscope.model.ir import DType, Function, Model, TensorType
+from coremlscope.planning.forecast.hazards import find_hazards
+from coremlscope.planning.forecast.memory import MemoryModel
+from coremlscope.planning.forecast.planner import forecast
+from coremlscope.planning.forecast.unplanned import unplanned_stages
+from coremlscope.planning.hazards.summary import describe_model
+from coremlscope.results.estimate import Estimate
+from coremlscope.results.gate import FigureKind, Place
+from coremlscope.results.hazard import Hazard
+from coremlscope.results.measurement import Precision
+from coremlscope.results.operations import OpTable
+from coremlscope.results.plan import PlanView
+from coremlscope.results.verification import ComparedOutput
+from coremlscope.runtime.execution.pipeline import open_predictor
+from coremlscope.runtime.execution.random_weights import missing_weights
+from coremlscope.runtime.execution.sequence_lengths import choose_lengths
+from coremlscope.runtime.execution.wiring import bodies_of
+from coremlscope.verification.outputs import Tolerance, compare_predictions
+
+#: Synthetic inputs on which outputs are compared.
+SAMPLES = 4
+#: What `known-crash` is about.
+_DEFECTS = frozenset({"crash", "wrong values"})
+#: The figures that belong to a device, its system and a setting.
+ON_DEVICES: tuple[FigureKind, ...] = ("latency", "neural-engine", "known-crash")
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A figure of a model, or why there is none.
+
+    Attributes:
+        value: The figure; None if it is not known. With `why`, it is less than the whole.
+        why: Why the whole is not known; may be empty.
+        hint: What to do about that.
+        text: What was found, where the number does not say it all; may be empty.
+        is_equal: True if outputs do not differ at all, so that there is no ratio.
+    """
+
+    value: Figure | None = None
+    why: str = ""
+    hint: str = ""
+    text: str = ""
+    is_equal: bool = False
+
+
+class _Placed(msgspec.Struct, frozen=True, kw_only=True):
+    """A function on a device, under a setting, or why it is not planned there."""
+
+    view: PlanView | None = None
+    estimate: Estimate | None = None
+    hazards: Sequence[Hazard] = ()
+    why: str = ""
+
+
+class FigureMaker:
+    """Makes the figures of a model, each at first use.
+
+    Args:
+        model: The model.
+        shapes: Shapes of flexible inputs, for the functions that have them.
+
+    Raises:
+        ModelError: Its weights are damaged.
+    """
+
+    def __init__(self, model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
+        check_weights(model)
+        self.model, self._given = model, shapes
+        self._own, _ = use_own()
+        self._ops: dict[str, OpTable] = {}
+        self._shapes: dict[str, Mapping[str, Sequence[int]]] = {}
+        self._placed: dict[Place, _Placed] = {}
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The names of the functions; an empty one for the only function of a model."""
+        names = tuple(self.model.description.functions)
+        return names if len(names) > 1 else ("",)
+
+    def describe(self, function: str) -> None:
+        """Reads the operations of a function.
+
+        Raises:
+            InputError: A shape is not allowed.
+            UsageError: The model has no such function.
+        """
+        if function in self._ops:
+            return
+        interfaces = self.model.description.functions
+        every = {one.name for interface in interfaces.values() for one in interface.inputs}
+        named = interfaces.get(function or self.model.description.default)
+        own = {one.name for one in named.inputs} if named else every
+        given = {name: shape for name, shape in self._given.items() if name in own or name not in every}
+        self._shapes[function] = choose_lengths(self.model, function or None, given)
+        described = describe_model(
+            self.model, self._shapes[function], function=function or None, list_ops=True
+        )
+        self._ops[function] = described.ops
+
+    def place(self, places: Iterable[Place]) -> None:
+        """Plans functions on devices, those under one setting at once."""
+        alike: dict[tuple[str, ComputeUnits], dict[Place, Device]] = {}
+        for place in places:
+            try:
+                self.describe(place.function)
+                device = find_device(place.device, place.os or None)
+            except UsageError as error:
+                self._placed[place] = _Placed(why=error.message)
+                continue
+            if find_load_problem(self.model, device.os) is not None:
+                self._placed[place] = _Placed(why="the model does not load there")
+            elif place.compute_units:
+                alike.setdefault((place.function, place.compute_units), {})[place] = device
+        for (function, setting), devices in alike.items():
+            self._forecast(function, setting, devices)
+
+    def _forecast(self, function: str, setting: ComputeUnits, devices: Mapping[Place, Device]) -> None:
+        ops = self._ops[function]
+        try:
+            found = forecast(
+                self.model,
+                ops,
+                list(devices.values()),
+                (setting,),
+                function=function or None,
+                shapes=self._shapes[function],
+                advised=(),
+                own=self._own,
+            )
+        except CoremlscopeError as error:
+            self._placed.update(dict.fromkeys(devices, _Placed(why=error.message)))
+            return
+        why = "" if found.estimates else next((one.text for one in found.findings), "")
+        estimates = found.estimates or [None] * len(devices)
+        if not found.plans:
+            for place, estimate in zip(devices, estimates, strict=True):
+                self._placed[place] = _Placed(estimate=estimate, why=why)
+        for (place, device), plan, estimate in zip(devices.items(), found.plans, estimates, strict=False):
+            view = plan.view(ops, plan.setting(setting))
+            hazards = find_hazards(self.model, view, systems=[device.os])
+            self._placed[place] = _Placed(view=view, estimate=estimate, hazards=hazards, why=why)
+
+    @property
+    def hazards(self) -> Mapping[Place, Sequence[Hazard]]:
+        """The known hazards of the places that were planned."""
+        return {place: placed.hazards for place, placed in self._placed.items()}
+
+    def find(self, kind: FigureKind, place: Place) -> Found:
+        """Returns a figure; those on devices after `place`."""
+        if kind in ON_DEVICES and place not in self._placed:
+            self.place([place])
+        try:
+            self.describe(place.function)
+        except UsageError as error:
+            return Found(why=error.message)
+        match kind:
+            case "size":
+                return self._size()
+            case "memory":
+                model = MemoryModel.of(self.model, self._ops[place.function], place.function or None)
+                peak = model.peak()
+                return Found(value=peak, why="" if peak is not None else model.why_unknown)
+            case "psnr":
+                return self._precision(place)
+            case "latency":
+                return _latency(self._placed[place])
+        others = unplanned_stages(self.model)
+        if others:
+            return Found(why=f"there are no operations to plan in: {', '.join(others)}")
+        return (
+            _share(self._placed[place]) if kind == "neural-engine" else _crashes(self._placed[place], place)
+        )
+
+    def _size(self) -> Found:
+        """Returns the size; without the weights that are absent, such as files of Git LFS."""
+        size = self.model.size_bytes
+        programs = programs_of(self.model)
+        if not any(missing_weights(each) for program in programs for each in program.functions.values()):
+            return Found(value=_exactly(size, "declared"))
+        return Found(
+            value=_exactly(size, "declared"),
+            why=f"weights are absent, and the other files have {format_bytes(size)}",
+            hint="fetch the weights (with Git LFS: `git lfs pull`)",
+        )
+
+    def _precision(self, place: Place) -> Found:
+        """Compares the outputs with those of the reference, or with the model's own in fp32."""
+        given = {
+            "path": file_of(self.model),
+            "reference": place.reference,
+            "function": place.function,
+            "shapes": self._shapes[place.function],
+        }
+        try:
+            outputs: Sequence[ComparedOutput] = call_isolated(compare_outputs, given)
+        except CoremlscopeError as error:
+            return Found(why=error.message, hint=error.hint)
+        ratios = [output.psnr_db for output in outputs if output.psnr_db is not None]
+        why = _why_no_ratio(outputs, ratios)
+        if why:
+            return Found(why=why)
+        if ratios:
+            return Found(value=_exactly(min(ratios), "measured"))
+        rounds = place.reference or any(map(_rounds, bodies_of(self.model, place.function or None)))
+        why = "" if rounds else ": no operation has a result in fp16"
+        subject = describe_place("psnr", place)
+        return Found(is_equal=True, text=f"{subject} are equal on {SAMPLES} synthetic inputs{why}")
+
+
+def describe_place(kind: FigureKind, place: Place) -> str:
+    """Returns what a figure belongs to: `M1, macOS 27, all, function decode`; may be empty."""
+    function = f"function {shown(place.function)}" if place.function else ""
+    outputs = f"outputs against {place.reference}" if place.reference else "outputs rounded to fp16"
+    parts = (place.device, place.os, place.compute_units, outputs if kind == "psnr" else "", function)
+    return ", ".join(filter(None, parts))
+
+
+def _latency(placed: _Placed) -> Found:
+    if placed.estimate is None:
+        return Found(why=placed.why)
+    latency, missing = placed.estimate.latency, placed.estimate.left_out
+    if not missing:
+        return Found(value=latency)
+    seconds = format_duration(latency.value)
+    why = f"without {', '.join(missing)} it is estimated at {seconds}, and nothing is known of the rest"
+    return Found(value=latency, why=why)
+
+
+def _share(placed: _Placed) -> Found:
+    """Returns the share of operations on the Neural Engine, with those that the evidence does not decide."""
+    if placed.view is None:
+        return Found(why=placed.why)
+    ops = placed.view.ops
+    total = max(len(ops), 1)
+    there = [op for op in ops if op.unit == NEURAL_ENGINE]
+    sure = sum(not op.alternatives for op in there)
+    possible = len(there) + sum(NEURAL_ENGINE in op.alternatives for op in ops)
+    return Found(value=Figure(len(there) / total, sure / total, possible / total, "planned"))
+
+
+def _crashes(placed: _Placed, place: Place) -> Found:
+    if placed.view is None:
+        return Found(why=placed.why)
+    met = [hazard for hazard in placed.hazards if hazard.kind in _DEFECTS]
+    certain, possible = ops_of(hazard for hazard in met if hazard.is_certain), ops_of(met)
+    first = min(met, key=lambda hazard: not hazard.is_certain, default=None)
+    names = "" if first is None else f": {' '.join([first.text, *name_first(first)])}"
+    how = "may run" if possible and not certain else "runs" if len(possible) == 1 else "run"
+    count = "no operation runs" if not possible else f"{count_operations(len(possible))} {how}"
+    subject = describe_place("known-crash", place)
+    return Found(
+        value=Figure(float(len(certain)), float(len(certain)), float(len(possible)), "planned"),
+        text=f"{count} on {subject} where it is known to end the app or to return wrong values{names}",
+        hint="" if first is None else first.fix,
+    )
+
+
+def ops_of(hazards: Iterable[Hazard]) -> set[str]:
+    """Returns the operations that meet hazards; the id of one that is about the whole model stands for it."""
+    return {id_ for hazard in hazards for id_ in (hazard.ops or (hazard.id,))}
+
+
+def name_first(hazard: Hazard) -> list[str]:
+    """Returns the name of the first operation, in brackets; nothing where it is about the whole model."""
+    return [f"({shown(name)})" for name in hazard.ops.values()][:1]
+
+
+def count_operations(count: int) -> str:
+    """Returns `1 operation`, `2 operations`."""
+    return f"{count} operation{'' if count == 1 else 's'}"
+
+
+def _exactly(value: float, origin: Any) -> Figure:
+    return Figure(value, value, value, origin)
+
+
+def _why_no_ratio(outputs: Sequence[ComparedOutput], ratios: Sequence[float]) -> str:
+    """Returns why a ratio says nothing about some output; empty if it does."""
+    lost = sum(output.not_finite for output in outputs)
+    if lost:
+        return f"{lost} elements are not finite"
+    alone = next((one for one in outputs if one.status != "paired"), None)
+    if alone is not None:
+        return f"{shown(alone.name)!r} is {alone.status}"
+    # A label may differ where probabilities are nearly equal; their ratio tells how far.
+    without = [one for one in outputs if one.relative is None and not (one.meaning == "labels" and ratios)]
+    differs = next((one.name for one in without if not one.passed), None)
+    return "" if differs is None else f"{shown(differs)!r} differs, and is not numbers of the same shape"
+
+
+def _rounds(function: Function) -> bool:
+    """True if rounding to fp16 concerns a function: a neural network's layers, or results in fp16."""
+    values = (value.type for op in function.graph.walk() for value in op.outputs)
+    return bool(function.layers) or any(isinstance(t, TensorType) and t.dtype is DType.FP16 for t in values)
+
+
+def compare_outputs(
+    path: Path, reference: str, function: str, shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[ComparedOutput, ...]:
+    """Compares outputs on synthetic inputs. It is called in a process of its own, which may crash.
+
+    Args:
+        path: The model.
+        reference: The path of another model; empty for the model itself, which is then rounded to fp16.
+        function: The function of both; empty for the default one.
+        shapes: Shapes of flexible inputs.
+    """
+    model, name = container.read(path), function or None
+    other = container.read(Path(reference)) if reference else model
+    precision: Precision = "fp32" if reference else "fp16"
+    rows: list[ComparedOutput] = []
+    interface = model.description.functions[function or model.description.default]
+    with open_predictor(other, name) as exact, open_predictor(model, name, precision=precision) as checked:
+        for seed in range(SAMPLES):
+            values = dummy_values(interface, *bodies_of(model, name), seed=seed, shapes=shapes)
+            pair = checked.predict(values), exact.predict(values)
+            rows += compare_predictions(*pair, f"sample {seed + 1}", Tolerance())
+    return tuple(rows)
