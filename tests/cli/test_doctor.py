@@ -119,13 +119,15 @@ def test_files_as_json(log: str, sample: Path, capsys: pytest.CaptureFixture[str
     files = _json(capsys, log, "python3.ips", str(sample), "--os", "iOS 13,macOS 26")["files"]
     assert [file["type"] for file in files] == ["log", "crash report", "model"]
     assert [(one["id"], one["line"], one["lines"]) for one in files[0]["failures"]] == [
-        ("ane-compile-failed", 2, 1),
         ("unsupported-op", 3, 2),
         ("plan-error-14", 5, 1),
+        ("neural-engine-compiler-compile", 2, 1),
+        ("swift-client-predict", 4, 1),
     ]
-    assert files[0]["failures"][1]["ops"] == ["logical_or", "sin"]
+    assert files[0]["failures"][0]["ops"] == ["logical_or", "sin"]
     assert files[0]["failures"][0]["confidence"] == "measured"
-    assert files[0]["unexplained"]["lines"] == 1
+    assert (files[0]["failures"][1]["component"], files[0]["failures"][1]["phase"]) == ("E5RT", "load")
+    assert files[0]["unexplained"]["lines"] == 0
     assert files[1]["crash"]["exception"] == "EXC_CRASH (SIGABRT)"
     assert [problem["id"] for problem in files[2]["problems"]] == ["newer-than-system"]
 

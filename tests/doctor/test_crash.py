@@ -59,8 +59,7 @@ def test_a_crash_report() -> None:
         "? ?",
     )
     ids = [found.failure.id for found in report.found]
-    assert ids == ["mpsgraph-abort", "crash-on-gpu", "structure-load-crash"]
-    assert report.found[0].lines == 1
+    assert set(ids) == {"mpsgraph-predict", "crash-on-gpu", "structure-load-crash"}
 
 
 @pytest.mark.parametrize(
@@ -175,4 +174,4 @@ def test_damaged_reports(body: object) -> None:
 def test_other_files_with_such_a_header_are_logs(body: bytes) -> None:
     report = _examine(json.dumps(HEADER).encode() + b"\n" + body + b"\nANECCompile() FAILED\n")
     assert report.crash is None
-    assert [found.failure.id for found in report.found] == ["ane-compile-failed"]
+    assert [found.failure.id for found in report.found] == ["neural-engine-compiler-compile"]

@@ -94,18 +94,6 @@ def test_ordinary_lines_match_nothing(line: str) -> None:
     assert explain_line(line) == []
 
 
-def test_a_general_row_yields_to_a_special_one() -> None:
-    assert _ids("E5RT: ANECCompile() FAILED (11)") == ["ane-compile-failed"]
-    assert _ids("E5RT: something else") == ["e5rt-exception"]
-
-
-def test_of_general_rows_the_one_next_to_the_reason_is_named() -> None:
-    line = "You will not be able to run predict() on this Core ML model. "
-    line += 'Error compiling model: "compiler error: '
-    assert _ids(line + 'Error reading protobuf spec. validator error: A new rule."') == ["validator"]
-    assert _ids(line + 'Espresso exception: "New": what"') == ["espresso-exception"]
-
-
 def test_details() -> None:
     hit = _the_hit("Tensor width goes beyond limit supported (16414/16390 > 16384)")
     assert hit.details == {"axis": "width", "extent": "16414/16390", "limit": "16384"}

@@ -24,7 +24,7 @@ def test_lines_are_counted_and_numbered() -> None:
     report = _examine(f"start\n{_COMPILE}\nmore\n{_COMPILE}\nThe end")
     assert (report.path, report.lines) == ("app.log", 5)
     (found,) = report.found
-    assert (found.failure.id, found.first_line, found.lines) == ("ane-compile-failed", 2, 2)
+    assert (found.failure.id, found.first_line, found.lines) == ("neural-engine-compiler-compile", 2, 2)
     assert found.text == _COMPILE
     assert report.unexplained == 0
 
@@ -90,17 +90,17 @@ def test_log_stream_ndjson() -> None:
     ],
 )
 def test_damaged_json(line: str) -> None:
-    assert _ids(_examine(line)) == ["ane-compile-failed"]
+    assert _ids(_examine(line)) == ["neural-engine-compiler-compile"]
 
 
 def test_trouble_that_no_row_explains() -> None:
     report = _examine(
         "\n".join(f"[coreml] error {n} of a new kind" for n in range(9)) + "\nerror: disk\n[coreml] ok"
     )
-    assert report.found == ()
-    assert report.unexplained == 9
-    assert report.samples[0] == (1, "error 0 of a new kind")
-    assert len(report.samples) == 5
+    (found,) = report.found
+    assert (found.failure.id, found.lines, found.first_line) == ("swift-client-predict", 9, 1)
+    assert found.reason == "error 0 of a new kind"
+    assert report.unexplained == 0
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_text_that_is_not_known_is_said_to_be_unknown() -> None:
 
 def test_known_causes_come_before_texts_that_pass_them_on() -> None:
     text = "[coreml] Error plan build: -1.\n[espresso] [Espresso::overflow_error] a.mlmodelc:3\n"
-    assert _ids(_examine(text)) == ["fp16-overflow", "neural-network-plan"]
+    assert _ids(_examine(text)) == ["fp16-overflow", "espresso-load"]
 
 
 def test_binary_content() -> None:
@@ -185,8 +185,8 @@ def test_long_lines_are_read_in_pieces() -> None:
     report = _examine("x" * 1_000_000 + " ANECCompile() FAILED\nsecond: Killed: 9")
     assert report.lines == 2
     assert [(found.failure.id, found.first_line) for found in report.found] == [
-        ("ane-compile-failed", 1),
         ("killed", 2),
+        ("neural-engine-compiler-compile", 1),
     ]
     assert len(report.found[0].text) <= 240
 

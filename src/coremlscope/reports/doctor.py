@@ -120,16 +120,19 @@ def _found(found: LoggedFailure) -> Iterator[Block]:
     by_id = [f"`coremlscope rules {rule}`" for rule in [*found.rules][:_SHOWN_RULES]]
     by_op = [f"`coremlscope rules --op {op}`" for op in known_operations(found.ops)[:_SHOWN_RULES]]
     is_wrapped = found.reason and found.reason != found.text
-    unknown = " (its cause is not known)" if failure.is_general else ""
+    cell = None if found.place is None else found.place.cell
     yield Facts(
         [
             ("text", found.text),
-            ("reason", found.reason + unknown if is_wrapped else ""),
+            ("reason", found.reason if is_wrapped else ""),
+            ("written by", str(found.place or "")),
             ("cause", failure.cause),
             ("details", "; ".join(f"{name} {value}" for name, value in found.details.items())),
             ("operations", ", ".join(found.ops)),
             ("rules", "; ".join(by_op or by_id)),
             ("try", failure.fix),
+            ("look for", "" if cell is None else cell.next_line),
+            ("then", "" if cell is None else cell.verb),
             ("source", f"{failure.source} ({failure.confidence})"),
         ],
         2,
@@ -198,6 +201,10 @@ def _found_to_json(found: LoggedFailure) -> dict[str, Any]:
         "reason": found.reason,
         "details": found.details,
         "process": found.process,
+        "component": "" if found.place is None else found.place.component,
+        "phase": "" if found.place is None else found.place.phase,
+        "look_for": "" if found.place is None else found.place.cell.next_line,
+        "then": "" if found.place is None else found.place.cell.verb,
         "ops": list(found.ops),
         "rules": list(found.rules),
         **{name: getattr(failure, name) for name in ("cause", "fix", "source", "confidence")},

@@ -9,7 +9,7 @@ from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, UNITS
 from coremlscope.model.ir import DType, TensorType, Value
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
-from coremlscope.planning.hazards.hazard import GraphPattern, KnownHazard, OpPattern
+from coremlscope.planning.hazards.hazard import GraphPattern, KnownHazard, Lines, OpPattern
 from coremlscope.planning.hazards.values import ATTENTION, attention
 from coremlscope.planning.patterns.forms import always
 from coremlscope.planning.patterns.publications import FLUID_AUDIO, GEMMA_CHAT
@@ -166,6 +166,31 @@ HAZARDS: tuple[KnownHazard, ...] = (
         ),
     ),
     KnownHazard(
+        id="attention-of-rank-3",
+        kind="crash",
+        units=(GPU,),
+        text="a fused attention of three dimensions ended the app on the GPU of macOS 27.2: {detail}",
+        fix="load with CPU_AND_NE, or convert again with queries of four dimensions (batch, heads, length,"
+        " size)",
+        source="MochiDiffusion issue 521 (macOS 27.2 beta)",
+        confidence="anecdotal",
+        scope=Scope(since=(27, 2)),
+        pattern=OpPattern(
+            ops=(ATTENTION,),
+            when=lambda view, context: f"rank {rank}" if (rank := len(view.shape("query"))) < 4 else "",
+            accepts=(Example(ATTENTION, attention((8, 128, 64)), os="27.2"),),
+            rejects=(Example(ATTENTION, attention((1, 8, 128, 64)), os="27.2"),),
+        ),
+        lines=Lines(
+            texts=("should match old volume", "scaleddotproductattentionophandler"),
+            examples=(
+                "New volume: 177408 should match old volume: 59136",
+                "GPU::ScaledDotProductAttentionOpHandler::encodeNDArrayOp",
+            ),
+            negative_examples=("the old volume was mounted",),
+        ),
+    ),
+    KnownHazard(
         id="dilated-groups",
         kind="crash",
         units=UNITS,
@@ -234,6 +259,11 @@ HAZARDS: tuple[KnownHazard, ...] = (
         source=f"{FLUID_AUDIO} (667, 818)",
         confidence="measured",
         scope=Scope(chips=("m5",), since=(26, 5)),
+        lines=Lines(
+            texts=("jit not supported",),
+            examples=("MPSGraph RNN: JIT not supported",),
+            negative_examples=("JIT supported",),
+        ),
         pattern=OpPattern(
             ops=(Trait.RECURRENCE,),
             when=always,
@@ -286,6 +316,11 @@ HAZARDS: tuple[KnownHazard, ...] = (
         fix="palettize without enable_per_channel_scale",
         source="apple/coremltools pull request 2688 (M4, macOS 26.6.2)",
         confidence="anecdotal",
+        lines=Lines(
+            texts=("'mps.dequantize' op",),
+            examples=("error: 'mps.dequantize' op operand #0 must be tensor",),
+            negative_examples=("mps.dequantize",),
+        ),
         scope=Scope(since=(26, 0), before=(27, 0)),
         pattern=GraphPattern(
             ops=(WEIGHTED,),

@@ -50,6 +50,22 @@ class GraphPattern(msgspec.Struct, frozen=True, kw_only=True):
     ops: Selection = ()
 
 
+class Lines(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines of logs that report a hazard.
+
+    Attributes:
+        texts: A line contains at least one of them, in lower case.
+        pattern: A regular expression that it matches as well; empty if the text is enough.
+        examples: Lines that report it.
+        negative_examples: Lines that do not.
+    """
+
+    texts: tuple[str, ...]
+    pattern: str = ""
+    examples: tuple[str, ...]
+    negative_examples: tuple[str, ...]
+
+
 class KnownHazard(msgspec.Struct, frozen=True, kw_only=True):
     """A known hazard: what happens, where, how that is known, what to do, and how a model shows it.
 
@@ -66,6 +82,7 @@ class KnownHazard(msgspec.Struct, frozen=True, kw_only=True):
         core_ml: Core ML's own message, where that was published.
         pattern: Forms of operations or functions that show it.
         check: Yields how a model without its stages shows it: a clause that names what is wrong.
+        lines: Lines of logs that report it.
     """
 
     id: str
@@ -80,6 +97,7 @@ class KnownHazard(msgspec.Struct, frozen=True, kw_only=True):
     core_ml: str = ""
     pattern: OpPattern | GraphPattern | None = None
     check: Callable[[Model], Iterator[str]] | None = None
+    lines: Lines | None = None
 
     @property
     def is_everywhere(self) -> bool:

@@ -24,7 +24,7 @@ from coremlscope.model.ir import (
     Value,
     ValueType,
 )
-from coremlscope.planning.hazards.hazard import KnownHazard
+from coremlscope.planning.hazards.hazard import KnownHazard, Lines
 
 _PROGRAM = (
     "https://github.com/apple/coremltools/blob/main/mlmodel/src/Validation/MLProgram/MLProgramValidator.cpp"
@@ -79,6 +79,7 @@ def _twice(model: Model) -> Iterator[str]:
 
 
 def _passed_through(model: Model) -> Iterator[str]:
+    """A function returns an input unchanged, which the CPU's graph compiler does not take; another does."""
     for _, function in _functions(model):
         given = {value.name for value in function.graph.inputs}
         for value in function.graph.outputs:
@@ -178,6 +179,13 @@ HAZARDS: tuple[KnownHazard, ...] = (
         fix="return a copy of the input (mb.identity, or x * 1 in the network), or leave the output out",
         source="FluidInference/FluidAudio #294",
         confidence="anecdotal",
+        lines=Lines(
+            texts=("as both an input and output",),
+            examples=(
+                "BNNS Graph Compile: Function main has tensor conv0_first as both an input and output.",
+            ),
+            negative_examples=("the tensor is both an input and an output",),
+        ),
     ),
     KnownHazard(
         id="refused-other-name",

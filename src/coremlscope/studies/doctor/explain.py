@@ -10,10 +10,11 @@ import msgspec
 
 from coremlscope.ops import OPS
 from coremlscope.studies.doctor.failures import FAILURES, Failure
-from coremlscope.studies.doctor.failures.quoted import QUOTED
+from coremlscope.studies.doctor.failures.quoted import HAZARD_LINES, QUOTED
+from coremlscope.studies.doctor.grid import Place, locate
 
 #: Every text with its row. Lines are searched for texts first: most contain none.
-_TEXTS = tuple((text, row) for row in (*FAILURES, *QUOTED.values()) for text in row.texts)
+_TEXTS = tuple((text, row) for row in (*FAILURES, *HAZARD_LINES, *QUOTED.values()) for text in row.texts)
 _DIGITS = re.compile(r"\d+")
 _TEXTS_WITH_DIGITS = tuple(pair for pair in _TEXTS if _DIGITS.search(pair[0]))
 _OTHER_TEXTS = tuple(pair for pair in _TEXTS if not _DIGITS.search(pair[0]))
@@ -33,6 +34,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
         details: Numbers, shapes and names in the line, by what they are.
         rules: The placement rules that the line is about.
         start: Where in the line it is reported.
+        place: Who wrote the line, and when; None if its words do not tell.
     """
 
     failure: Failure
@@ -41,18 +43,25 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     details: Mapping[str, str] = {}
     rules: tuple[str, ...] = ()
     start: int = 0
+    place: Place | None = None
 
 
 def explain_line(text: str) -> list[Hit]:
     """The kinds of failure that a line reports.
 
-    A kind that only passes a reason on is named where no other one matches the line. A placement rule that
-    quotes the line explains it where no kind does.
+    A placement rule that quotes the line explains it where no kind does. A kind whose advice contradicts the
+    place of the line is not named.
     """
     lowered = text.lower()
     rows = {row.id: row for part, row in _TEXTS_WITH_DIGITS if part in lowered}
     rows |= _rows_without_digits(_DIGITS.sub("0", lowered))
     hits = {id_: hit for id_, row in rows.items() if (hit := _match(row, text, lowered)) is not None}
+    place = locate(text)
+    hits = {
+        id_: msgspec.structs.replace(hit, place=place)
+        for id_, hit in hits.items()
+        if place is None or not contradicts(hit.failure, place)
+    }
     quoted = [hit for id_, hit in hits.items() if id_ in QUOTED]
     special = [hit for id_, hit in hits.items() if id_ not in QUOTED and not hit.failure.is_general]
     if special:
@@ -63,6 +72,37 @@ def explain_line(text: str) -> list[Hit]:
     if quoted:
         return [max(quoted, key=lambda hit: len(hit.failure.pattern))]
     return [max(hits.values(), key=lambda hit: hit.start)] if hits else []
+
+
+def explain_place(text: str) -> Hit | None:
+    """What a line means by its component and phase alone; None if its words do not tell."""
+    place = locate(text)
+    if place is None:
+        return None
+    named = _OPERATION.search(text)
+    return Hit(failure=_failure_of(place), op=named[1] if named else "", place=place)
+
+
+@functools.cache
+def _failure_of(place: Place) -> Failure:
+    """A cell of the grid as a kind of failure."""
+    cell = place.cell
+    return Failure(
+        id=f"{place.component}-{place.phase}".lower().replace(" ", "-"),
+        texts=(),
+        cause=cell.meaning,
+        fix=cell.setting,
+        source="the words of public logs",
+        confidence="anecdotal",
+        is_general=True,
+        examples=(),
+        negative_examples=(),
+    )
+
+
+def contradicts(failure: Failure, place: Place) -> bool:
+    """True where a kind advises compute units that the cell of a line excludes."""
+    return any(re.search(rf"\b{units}\b", failure.fix) for units in place.cell.excluded)
 
 
 @functools.lru_cache(maxsize=1024)

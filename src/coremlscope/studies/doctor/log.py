@@ -15,8 +15,9 @@ import msgspec
 from coremlscope.base.units import escape_controls
 from coremlscope.ops import OPS
 from coremlscope.studies.doctor.crash import LARGEST_REPORT, Crash, is_header, read_crash
-from coremlscope.studies.doctor.explain import Hit, explain_line
+from coremlscope.studies.doctor.explain import Hit, explain_line, explain_place
 from coremlscope.studies.doctor.failures import Failure
+from coremlscope.studies.doctor.grid import Place
 from coremlscope.studies.doctor.layers import find_reason
 from coremlscope.studies.doctor.stacks import Stacks
 
@@ -41,11 +42,25 @@ _TROUBLE = (
     "invalid",
     "timed out",
     "not supported",
+    "unable",
+    "cannot",
+    "can't",
+    "could not",
+    "couldn",
+    "not be",
+    "must ",
+    "should ",
+    "missing",
+    "not registered",
+    "needs to",
+    "refus",
+    "denied",
+    "only ",
 )
 #: An Objective-C method, whose name is no trouble: `-[MLModel predictionFromFeatures:options:error:]`.
 _METHOD = re.compile(r"[-+]\[\w{1,100} [\w:]{1,300}\]")
 #: The process in a line of `log stream --style compact` or of NSLog: `python[1656:43980]`.
-_PROCESS = re.compile(r"(?:^|\s)([\w.()-]{1,60})\[(\d{1,8})(?::[0-9a-fx]{1,16})?\]")
+_PROCESS = re.compile(r"(?:^|\s)([\w.()-]{1,60})\[(\d{1,8})(?::[0-9a-fx]{1,16})?\](?=[\s:]|$)")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,6 +72,7 @@ class LoggedFailure:
         first_line: The number of the first line that matches, from 1; 0 for a frame of a crash report.
         text: That line, shortened, with control characters escaped.
         process: The process that wrote it; empty if the line does not say.
+        place: The component of Core ML that wrote it, and when; None if its words do not tell.
         lines: How many lines match.
         reason: The innermost reason that the first line gives: that text without what surrounds it.
         details: Numbers, shapes and names in the first line, by what they are.
@@ -68,6 +84,7 @@ class LoggedFailure:
     first_line: int
     text: str
     process: str = ""
+    place: Place | None = None
     lines: int = 0
     reason: str = ""
     details: dict[str, str] = field(default_factory=dict)
@@ -136,8 +153,9 @@ class _Scan:
     def __init__(self) -> None:
         self._found: dict[str, LoggedFailure] = {}
         self._unexplained = 0
+        self._engine = -_EXCERPT - 1
         self._samples: list[tuple[int, str]] = []
-        self._others: list[tuple[int, str]] = []
+        self._others: list[tuple[int, str, str]] = []
         self._stacks = Stacks()
 
     def add(self, number: int, line: str) -> None:
@@ -147,15 +165,28 @@ class _Scan:
         if number and self._stacks.add(number, text):
             return
         hits = explain_line(text)
-        if 0 < number <= _EXCERPT and not hits and text.strip():
-            self._others.append((number, _shown(find_reason(text) or text)))
+        is_trouble = _is_trouble(text)
+        if not hits and is_trouble:
+            hits = [one for one in (explain_place(text),) if one is not None]
+        is_known, hits = bool(hits), self._within(number, hits)
         process = _process(line) if event is None else event[1]
+        if 0 < number <= _EXCERPT and not is_known and text.strip():
+            self._others.append((number, text, process))
         for hit in hits:
             self._note(number, text, hit, process)
-        if not hits and _is_trouble(text) and _CORE_ML.search(line):
+        if not is_known and is_trouble and _CORE_ML.search(line):
             self._unexplained += 1
             if len(self._samples) < _MOST_UNEXPLAINED:
                 self._samples.append((number, _shown(find_reason(text))))
+
+    def _within(self, number: int, hits: list[Hit]) -> list[Hit]:
+        """Leaves out what a caller says around the Neural Engine's own error, in the lines next to it."""
+        engine = any(hit.place and hit.place.component.startswith("Neural Engine") for hit in hits)
+        if engine:
+            self._engine = number
+        elif number and 0 <= number - self._engine <= _EXCERPT:
+            hits = [hit for hit in hits if not (hit.place and hit.place.component == "MPSGraph")]
+        return hits
 
     def _note(self, number: int, text: str, hit: Hit, process: str) -> None:
         found = self._found.get(hit.failure.id)
@@ -165,6 +196,7 @@ class _Scan:
                 first_line=number,
                 text=_shown(text),
                 process=escape_controls(process),
+                place=hit.place,
                 reason=_shown(find_reason(text)),
                 details={name: escape_controls(value) for name, value in hit.details.items()},
             )
@@ -174,6 +206,16 @@ class _Scan:
         if named and len(found.ops) < _MOST_OPS:
             found.ops[named] = None
 
+    def _explain_excerpt(self) -> None:
+        """Explains the lines of a short text by who wrote them, and shows those of others."""
+        for number, text, process in self._others:
+            hit = explain_place(text)
+            if hit is not None:
+                self._note(number, text, hit, process)
+            else:
+                self._unexplained += 1
+                self._samples.append((number, _shown(find_reason(text) or text)))
+
     def report(self, path: str, lines: int, crash: Crash | None = None) -> LogReport:
         """Returns the findings so far."""
         for number, text, is_crash in self._stacks.lines(lines):
@@ -181,7 +223,7 @@ class _Scan:
                 if is_crash or not hit.failure.is_general:
                     self._note(number, text, hit, "")
         if not self._found and not self._unexplained and crash is None and lines <= _EXCERPT:
-            self._unexplained, self._samples = len(self._others), self._others
+            self._explain_excerpt()
         return LogReport(
             path=path,
             lines=lines,

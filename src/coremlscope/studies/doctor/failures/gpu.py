@@ -2,39 +2,11 @@
 
 from __future__ import annotations
 
-from coremlscope.planning.patterns.publications import FLUID_AUDIO
 from coremlscope.studies.doctor.failures.failure import COREMLTOOLS, Failure
 
 _OTHER_UNITS = "load with CPU_AND_NE or CPU_ONLY"
 
 GPU: tuple[Failure, ...] = (
-    Failure(
-        id="mpsgraph-abort",
-        texts=("mlir pass manager failed", "failed assertion", "llvm error", "mps"),
-        pattern=r"(?!.{0,400}(?:minimum deployment target|unhandled platform|on this device|greater than the"
-        r" maximum| > 2\*\*|XPC_ERROR|input types '|'mps.dequantize'))(?:MLIR pass manager failed"
-        r"|failed assertion `shape\.count|MPS\w{1,60}\.mm:\d+.{0,40}failed assertion"
-        r" [`'](?P<assertion>[^`'\n]{1,200})|'mps\.\w{1,40}' op"
-        r" (?P<operation>[^\n]{1,160})|MPSGraph\w{0,40}\.mm.{0,120}error: (?P<problem>.{1,160})|LLVM ERROR:"
-        r" Failed to infer result type|validate\w{3,60}(?::\d+|, line \d+): (?:failed"
-        r" assertion|error)|failed assertion `original module)",
-        cause="MPSGraph, which runs programs on the GPU, aborted the process over a shape, a type or a"
-        " buffer that it does not take. This happens only where the GPU is allowed, and often after an"
-        " update of the system; a matmul by a transposed attention in deep networks, updates of a cache at a"
-        " computed position and empty shapes were reported.",
-        fix=f"{_OTHER_UNITS}; convert with an older deployment target, or attention as"
-        " scaled_dot_product_attention; report it to Apple with the model",
-        source="pytorch/executorch #11541; ultralytics/ultralytics PR 25860, PR 24885;"
-        " argmaxinc/argmax-oss-swift #264; apple/coreai-models #5, #27",
-        confidence="measured",
-        examples=(
-            "failed assertion `shape.count = 0 != strides.count = 2'",
-            "Error: MLIR pass manager failed",
-            "/Sources/MetalPerformanceShadersGraph/MPSGraphConvolutionOps.mm:346: failed assertion"
-            " `sourceTensor rank must be 4'",
-        ),
-        negative_examples=("the pass manager finished", "test.c:3: failed assertion `x > 0'"),
-    ),
     Failure(
         id="gpu-feature-missing",
         texts=(
@@ -66,29 +38,6 @@ GPU: tuple[Failure, ...] = (
             "the minimum deployment target for macOS is 13",
             "Haptics are not supported on this device",
         ),
-    ),
-    Failure(
-        id="mpsgraph-recurrent",
-        texts=("jit not supported",),
-        cause="On M5 with macOS 26.5 and later the GPU does not run recurrent layers and aborts.",
-        fix=f"{_OTHER_UNITS} for that model",
-        source=FLUID_AUDIO,
-        confidence="measured",
-        op="lstm",
-        rules=("gpu-recurrent-on-m5",),
-        examples=("MPSGraph RNN: JIT not supported",),
-        negative_examples=("JIT supported",),
-    ),
-    Failure(
-        id="dequantize-crash",
-        texts=("mps.dequantize",),
-        cause="The GPU fails on palettized weights with a scale per channel on macOS 26.",
-        fix="compress again with enable_per_channel_scale=False, or load with CPU_AND_NE",
-        source=f"{COREMLTOOLS} #2688",
-        confidence="anecdotal",
-        op="constexpr_lut_to_dense",
-        examples=("error: 'mps.dequantize' op operand #0 must be tensor",),
-        negative_examples=("dequantize took 2 ms",),
     ),
     Failure(
         id="gpu-timeout",

@@ -37,51 +37,6 @@ LOADING: tuple[Failure, ...] = (
         ),
     ),
     Failure(
-        id="plan-error",
-        texts=("model execution plan",),
-        pattern=r"Failed to build the model execution plan",
-        cause="Core ML could not build an execution plan; the meaning of its code is not published.",
-        fix=f"{TRY_UNITS}; {SEE_PLAN}",
-        source=f"{COREMLTOOLS} #2325; {PUBLIC_NOTES}",
-        confidence="anecdotal",
-        is_general=True,
-        examples=(
-            "Failed to build the model execution plan using a model architecture file"
-            " '/var/a.mlmodelc/model.mil' with error code: -7.",
-        ),
-        negative_examples=("the model execution plan was built",),
-    ),
-    Failure(
-        id="neural-network-plan",
-        texts=("error in building plan", "error plan build:"),
-        cause="Core ML's engine of neural networks could not build a plan, mostly because the Neural Engine"
-        " or the GPU rejected a layer. The load may still succeed and use other units.",
-        fix=f"look at the line before it; {TRY_UNITS}; convert to an ML Program for a clearer message",
-        source=f"{COREMLTOOLS} #1106, #1548",
-        confidence="anecdotal",
-        is_general=True,
-        examples=("Error in building plan.", "[coreml] Error plan build: -1."),
-        negative_examples=("Error in planning the building",),
-    ),
-    Failure(
-        id="declaring-network",
-        texts=("error in declaring network", "error in adding network"),
-        cause="Core ML could not set up a neural network. Reported causes are a weight file of 2 GB or more,"
-        " a tensor of rank 6 or more, memory that cannot be allocated, and a layer that a unit rejects; the"
-        " Espresso line before it names the cause.",
-        fix="look for `Espresso` in the system log; check the size of the weights and the ranks with"
-        " `coremlscope inspect MODEL --ops`; load it with CPU_ONLY; keep one instance instead of loading it"
-        " for each input",
-        source=f"{COREMLTOOLS} #1807, #1723, FAQ; Ma-Dan/Yolact-CoreML #2",
-        confidence="documented",
-        is_general=True,
-        examples=(
-            'Error Domain=com.apple.CoreML Code=0 "Error in declaring network."',
-            "[coreml] Error in adding network -4.",
-        ),
-        negative_examples=("declaring network neutrality",),
-    ),
-    Failure(
         id="newer-than-system",
         texts=(
             "intended for a newer version of",
@@ -142,9 +97,16 @@ LOADING: tuple[Failure, ...] = (
     ),
     Failure(
         id="layer-rank",
-        texts=("but expects rank", "must have dimension 1", "rank of input must be", "ranks of the inputs"),
+        texts=(
+            "but expects rank",
+            "must have dimension 1",
+            "rank of input must be",
+            "ranks of the inputs",
+            "inputs can only be of size 1, 3, or 5",
+        ),
         pattern=r"has (?:in|out)put rank (?P<found>\d+) but expects rank (?P<expected>(?:at least |at most"
-        r" )?\d+)|Input MLMultiArray to neural networks must have dimension 1",
+        r" )?\d+)|Input MLMultiArray to neural networks must have dimension 1"
+        r"|Neural Network inputs can only be of size 1, 3, or 5",
         cause="A layer, or the input of a neural network, has another rank than the specification allows:"
         " older ones take vectors and images (ranks 1 and 3) only, and many layers a least rank.",
         fix="convert again with a newer minimum_deployment_target, to an ML Program, or reshape before the"
@@ -152,6 +114,7 @@ LOADING: tuple[Failure, ...] = (
         source=f"{VALIDATORS}; {COREMLTOOLS} #643; mittagessen/kraken #239",
         confidence="documented",
         examples=(
+            "Neural Network inputs can only be of size 1, 3, or 5.",
             "validator error: Layer 'output' of type 'Softmax' has input rank 2 but expects rank at least 3.",
             "validator error: Input MLMultiArray to neural networks must have dimension 1 (vector) or 3"
             " (image-like arrays).",
@@ -248,32 +211,6 @@ LOADING: tuple[Failure, ...] = (
             " It must be specified as DOUBLE, FLOAT32 or INT32",
         ),
         negative_examples=("Description of the feature branch",),
-    ),
-    Failure(
-        id="validator",
-        texts=("validator error:",),
-        pattern=r"validator error:",
-        cause="Core ML's validator, whose source is published, refuses the model for the reason that it"
-        " gives.",
-        fix="convert again with a newer coremltools and a suitable minimum_deployment_target; the text is in"
-        " coremltools' mlmodel/src/Validation",
-        source=VALIDATORS,
-        confidence="documented",
-        is_general=True,
-        examples=("validator error: Something about a model is new.",),
-        negative_examples=("the validator found no error",),
-    ),
-    Failure(
-        id="compiler-error",
-        texts=("compiler error:",),
-        pattern=r"(?:coremlc|compiling model|error).{0,60}\bcompiler error:",
-        cause="Core ML's compiler of models refuses the model for the reason that it gives.",
-        fix="update Xcode and macOS; convert to an ML Program; check free disk space",
-        source=f"{COREMLTOOLS} #964, #973",
-        confidence="anecdotal",
-        is_general=True,
-        examples=('Error compiling model: "compiler error:  Error saving network to file.".',),
-        negative_examples=("gcc: internal compiler error: Killed",),
     ),
     Failure(
         id="encryption-key",
@@ -397,7 +334,7 @@ LOADING: tuple[Failure, ...] = (
         cause="A file is larger than its reader takes: 2 GB for a specification, and for the weights of a"
         " function on the Neural Engine.",
         fix="convert to an ML Program, whose weights are a file of their own; compress the weights, or split"
-        " the model; use CPU_AND_GPU",
+        " the model",
         source=f"{COREMLTOOLS} #1170, PR 2593",
         confidence="anecdotal",
         rules=("ne-model-size-macos", "ne-model-size-ios"),
@@ -406,25 +343,6 @@ LOADING: tuple[Failure, ...] = (
             "ane: Weight file size (2525476480 bytes) exceeds the maximum (2147483648 bytes)",
         ),
         negative_examples=("Weight file size: 94 MB",),
-    ),
-    Failure(
-        id="parse-error",
-        texts=(
-            "error parsing mil model",
-            "unable to parse ml program",
-            "failed to parse the model specification",
-            "mil->eir",
-        ),
-        pattern=r"(?:Error parsing MIL model|Unable to parse ML Program|Failed to parse the model"
-        r" specification|MIL->EIR (?:network|translation error))(?:.{0,200}in operation"
-        r" (?P<where>[^\s:]{1,200}))?",
-        cause="Core ML cannot read the program: it is damaged, or newer than the system.",
-        fix="run `coremlscope doctor MODEL`; convert again for the system's version",
-        source=f"{COREMLTOOLS} #2283, #1704",
-        confidence="anecdotal",
-        is_general=True,
-        examples=("coremlcompiler: error: Unable to parse ML Program: Failed to find type of logits_out.",),
-        negative_examples=("the ML Program was parsed",),
     ),
     Failure(
         id="file-not-read",
@@ -457,16 +375,18 @@ LOADING: tuple[Failure, ...] = (
     ),
     Failure(
         id="no-model",
-        texts=("failed to load core ml model from", "nil value for url"),
-        cause="There is no compiled model at that place, or only a part of one: it was not made for this"
-        " network, lies elsewhere, or is not a resource of the app.",
+        texts=("failed to load core ml model from", "nil value for url", "input stream is not valid"),
+        cause="There is no model at that place, or only a part of one: the path is wrong, it was not made for"
+        " this network, or is not a resource of the app.",
         fix="look for the .mlmodelc folder and its weights; add it to the app's target; `coremlscope doctor"
         " MODEL` checks its files",
-        source="ggml-org/whisper.cpp #865, #2278; pytorch/pytorch PR 109444",
+        source="ggml-org/whisper.cpp #865, #2278; pytorch/pytorch PR 109444; huggingface/swift-transformers"
+        " #19",
         confidence="anecdotal",
         examples=(
             "whisper_init_state: failed to load Core ML model from 'models/ggml-base.en-encoder.mlmodelc'",
             'NSLocalizedDescription = "nil value for URL";',
+            'Code=3 "Error reading protobuf spec. validator error: Input stream is not valid."',
         ),
         negative_examples=("loading Core ML model from 'models/a.mlmodelc'",),
     ),
@@ -495,20 +415,6 @@ LOADING: tuple[Failure, ...] = (
             " .mlmodelc file.",
         ),
         negative_examples=("reading /tmp/a.mlmodelc/coremldata.bin",),
-    ),
-    Failure(
-        id="predict-unavailable",
-        texts=("you will not be able to run predict() on this core ml model",),
-        cause="coremltools could not load the model; the message of Core ML follows in the same warning.",
-        fix="look at the rest of the warning; CompiledMLModel raises the error instead of hiding it",
-        source="coremltools 9.0: models/model.py",
-        confidence="documented",
-        is_general=True,
-        examples=(
-            "RuntimeWarning: You will not be able to run predict() on this Core ML model. Underlying"
-            " exception message was: …",
-        ),
-        negative_examples=("predict() returned a dictionary",),
     ),
     Failure(
         id="no-native-module",
@@ -549,6 +455,33 @@ LOADING: tuple[Failure, ...] = (
             "RuntimeError: PyTorch convert function for op '_upsample_bilinear2d_aa' not implemented.",
         ),
         negative_examples=("HTTP error 501: not implemented",),
+    ),
+    Failure(
+        id="too-many-palette-values",
+        texts=("cannot be represented by",),
+        pattern=r"Unique values in weight cannot be represented by (?P<bits>\d+) bits palettization",
+        cause="The weights hold more distinct values than a palette of this size: they were not palettized"
+        " before"
+        " the conversion, or the palettizer was not finalized.",
+        fix="call finalize() of the palettizer before the conversion, leave the pass out of the pipeline"
+        " (DEFAULT_PALETTIZATION is for weights with at most 256 values), or use coremltools 7.2, or 8.0b1"
+        " and newer",
+        source=f"{COREMLTOOLS} #2269",
+        confidence="anecdotal",
+        examples=("ValueError: Unique values in weight cannot be represented by 8 bits palettization.",),
+        negative_examples=("weights represented by 8 bits",),
+    ),
+    Failure(
+        id="executorch-backend",
+        texts=("coremlbackend is not registered",),
+        cause="The program asks for ExecuTorch's Core ML backend, and the app or build does not link it.",
+        fix="link the library of the Core ML backend (coremldelegate, with -all_load or force_load), and"
+        " build"
+        " with EXECUTORCH_BUILD_COREML=ON",
+        source="pytorch/executorch #5722",
+        confidence="anecdotal",
+        examples=("Backend CoreMLBackend is not registered.",),
+        negative_examples=("CoreMLBackend is registered",),
     ),
     Failure(
         id="custom-layer",

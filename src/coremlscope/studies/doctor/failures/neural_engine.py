@@ -4,101 +4,13 @@ from __future__ import annotations
 
 from coremlscope.planning.patterns.publications import ANEMLL, COMPILER_TEXTS, HOLLANCE, MOBIUS
 from coremlscope.studies.doctor.failures.failure import (
-    CLEAR_CACHE,
     COREMLTOOLS,
     PUBLIC_NOTES,
     SEE_PLAN,
-    TRY_UNITS,
     Failure,
 )
 
 NEURAL_ENGINE: tuple[Failure, ...] = (
-    Failure(
-        id="attention-on-neural-engine",
-        texts=("live input tensor not used in network",),
-        cause="The Neural Engine's compiler fails on a function with two or more fused attentions of a large"
-        " head and a long key (macOS 26.5 and 26.6); the whole model then runs on the CPU without an error.",
-        fix="convert for iOS 17, or so that these attentions stay matmul, softmax and matmul; one such"
-        " attention a function",
-        source="kasper0406/stablehlo-coreml PR 89",
-        confidence="measured",
-        op="scaled_dot_product_attention",
-        examples=("ANECCompile() FAILED: live input tensor not used in network",),
-        negative_examples=("the input tensor is not used",),
-    ),
-    Failure(
-        id="ane-compile-failed",
-        texts=("aneccompile", "failed to compile ane model", "compiler internal error"),
-        pattern=r"ANECCompile(?:Offline)?(?:\([^)]{0,600}\))? ?(?:FAILED|produces|.{0,10}fail)"
-        r"|failed to compile ANE model|Compiler internal error: (?P<problem>.{1,120})",
-        cause="The Neural Engine's compiler rejected a part of the program. The load may still succeed and"
-        " run that part on the CPU, often slower than CPU_ONLY, or the first prediction fails.",
-        fix=f"use CPU_AND_GPU until the operation is found; {SEE_PLAN};"
-        " bisect the model where no rule applies",
-        source=f"{COREMLTOOLS} #2247, #2503; pytorch/executorch #19635; soniqo/speech-swift PR 466;"
-        " apple/coreai-models #138",
-        confidence="measured",
-        examples=(
-            "E5RT encountered an STL exception. msg = MILCompilerForANE error: failed to compile ANE model"
-            " using ANEF. Error=_ANECompiler : ANECCompile() FAILED.",
-            '"Compiler internal error: failed create split by input channel, graph is changed',
-        ),
-        negative_examples=("ANECCompile() finished in 3 s", "gcc: internal compiler error: Killed"),
-    ),
-    Failure(
-        id="ane-reload-failed",
-        texts=("must re-compile the e5 bundle", "program load failure"),
-        pattern=r"Must re-compile the E5 bundle|Program load failure \((?P<code>0x[0-9a-f]+)\)",
-        cause="The Neural Engine does not load a compiled program: it is too large for the unit or the"
-        " device's memory, or a cached one no longer fits after an update or an interrupted compilation. The"
-        " load can hang, or go on with other units.",
-        fix=f"split or compress the model; {CLEAR_CACHE}; {TRY_UNITS}",
-        source=f"apple/ml-stable-diffusion #26; jundot/omlx #2968; {PUBLIC_NOTES}",
-        confidence="anecdotal",
-        examples=(
-            "ANE model load has failed for on-device compiled macho. Must re-compile the E5 bundle."
-            " @ GetANEFModel",
-            "exception=ANECF error: failed to load ANE model. Error=create: Program load failure (0x20004)",
-        ),
-        negative_examples=("compiled the E5 bundle",),
-    ),
-    Failure(
-        id="ane-failed",
-        texts=("anecf error", "ane load failed", "falling back to"),
-        pattern=r"ANECF error|ANE load failed|Issues were found in compilation, falling back to",
-        cause="Core ML could not use the Neural Engine for a part of the model, which then runs elsewhere;"
-        " results stay right, but predictions are slower.",
-        fix=f"look at the other lines; {SEE_PLAN}; CPU_AND_GPU avoids the attempt",
-        source=f"{COREMLTOOLS} #1106, #1548",
-        confidence="anecdotal",
-        is_general=True,
-        examples=("[espresso] ANECF error:",),
-        negative_examples=("the ANECF folder",),
-    ),
-    Failure(
-        id="ane-unload",
-        texts=("nil _anemodel",),
-        cause="Core ML unloads a model that the Neural Engine never loaded: it follows a failed compilation"
-        " and is harmless by itself.",
-        fix="look at the lines before it for why the Neural Engine was not used",
-        source=f"{COREMLTOOLS} #1106; apple/ml-stable-diffusion #26",
-        confidence="anecdotal",
-        examples=("[client] doUnloadModel:options:qos:error:: nil _ANEModel",),
-        negative_examples=("doUnloadModel finished",),
-    ),
-    Failure(
-        id="ane-compiler-busy",
-        texts=("anecompilerservice",),
-        cause="The system's compiler for the Neural Engine is at work or hangs; convolutions with strides of"
-        " 5 or 7 and very large graphs took minutes to hours.",
-        fix="load with CPU_AND_GPU to see whether the compiler is the cause; split the model",
-        source=f"{COREMLTOOLS} #2367, #2473; ggml-org/whisper.cpp #937",
-        confidence="anecdotal",
-        rules=("ne-slow-stride", "ne-slow-compile-kernel"),
-        is_general=True,
-        examples=("ANECompilerService 100.0 % CPU, 11.7 GB",),
-        negative_examples=("the ANE compiler",),
-    ),
     Failure(
         id="fp16-overflow",
         texts=("overflow",),
@@ -118,45 +30,16 @@ NEURAL_ENGINE: tuple[Failure, ...] = (
         negative_examples=("stack overflow",),
     ),
     Failure(
-        id="ane-inference",
-        texts=(
-            "program inference error",
-            "ane inference operation failed",
-            "evaluateanerequest",
-            "evaluation failed",
-            "aneprogramprocessrequest",
-            "ane batch",
-        ),
-        pattern=r"(?:status=(?P<status>0x[0-9a-f]+) : statusType=(?P<type>0x[0-9a-f]+): )?Program Inference"
-        r" error|ANE inference operation failed|EvaluateANERequest|ANE evaluation failed"
-        r"|ANEProgramProcessRequest\w{0,40}(?:\(\))? Failed(?: with status=(?P<code>0x[0-9a-f]+))?"
-        r"|ANE Batch: .{0,80}returned error(?!.{0,300}overflow)",
-        cause="The Neural Engine broke off a prediction; the meaning of its codes is not published. It was"
-        " reported after a failed compilation, for large programs, and on single systems (macOS 14.0, 26.4"
-        " beta).",
-        fix="load with CPU_AND_GPU to confirm it; update the system; split the model; look for ANECCompile"
-        " before it",
-        source="ggml-org/whisper.cpp #3702; invoke-ai/InvokeAI #4356; jundot/omlx #2940; 0seba/VoxCPMANE #10",
-        confidence="anecdotal",
-        examples=(
-            "ANE inference operation failed due to unknown error. @ EvaluateANERequest",
-            "ANEProgramProcessRequestDirect() Failed with status=0x16 : statusType=0x9: Program Inference"
-            " error",
-        ),
-        negative_examples=("evaluation failed for 3 samples",),
-    ),
-    Failure(
         id="e5rt-timeout",
         texts=(
             "submit async failed",
             "timed out",
             "timedout",
             "timeout occurred while computing",
-            "inference timeout",
         ),
         pattern=r"Submit Async failed|Async task: .{1,200}has timed out|CancelTimedOutAsyncTask"
-        r"|Timeout occurred while computing the asynchronous prediction|Program Inference timeout"
-        r"|(?:E5RT|ANE|coreml|espresso).{0,200}(?:timed out|timeout)",
+        r"|Timeout occurred while computing the asynchronous prediction"
+        r"|(?:E5RT|coreml|espresso).{0,200}(?:timed out|timeout)",
         cause="A prediction or one of its operations did not finish in time and was cancelled: the unit was"
         " busy or the device too slow, as on virtual machines. The model and its inputs need not be at"
         " fault.",
@@ -168,6 +51,52 @@ NEURAL_ENGINE: tuple[Failure, ...] = (
             "Async task: Encoder_main__Op3_Cast has timed out. @ CancelTimedOutAsyncTask_block_invoke",
         ),
         negative_examples=("submitted 3 requests", "the request timed out after 30 s: https://example.org"),
+    ),
+    Failure(
+        id="ane-timeout",
+        texts=("program inference timeout",),
+        cause="A program took longer than the Neural Engine's time limit: it is too large for one call.",
+        fix="split the model or its input, compress the weights, or use CPU_AND_GPU or CPU_ONLY",
+        source="pytorch/pytorch #110975",
+        confidence="anecdotal",
+        examples=(
+            "ANEProgramProcessRequestDirect() Failed with status=0xf : statusType=0x11: Program Inference"
+            " timeout:"
+            " timed out",
+        ),
+        negative_examples=("the request timed out",),
+    ),
+    Failure(
+        id="convolution-strides",
+        texts=("strides of conv needs to be product",),
+        cause="The Neural Engine's compiler cannot split the strides of a convolution into its factors."
+        " Values were"
+        " wrong there in a report: compare the units.",
+        fix="compare the outputs of CPU_ONLY with those of ALL (`coremlscope verify`); use strides of 2, 3"
+        " or 4",
+        source=f"{COREMLTOOLS} #2173 (iPad)",
+        confidence="anecdotal",
+        op="conv",
+        examples=("[1002:224143] Strides of Conv needs to be product of at most 2 interleave factors",),
+        negative_examples=("strides of a convolution",),
+    ),
+    Failure(
+        id="update-at-run-time",
+        texts=("anecplistinterface::addoptonetwork",),
+        cause="The Neural Engine's compiler crashed while it added an operation. Reported with slice_update"
+        " at"
+        " positions that are only known at run time.",
+        fix="update at constant positions, or write with a mask: cache * (1 - mask) + new * mask;"
+        " CPU_AND_GPU avoids"
+        " it",
+        source="apple/coreai-torch #6",
+        confidence="anecdotal",
+        op="slice_update",
+        examples=(
+            "frame #0: ANECompiler`mlir::anecir::ANECPlistInterface::addOpToNetwork(mlir::Operation*) +"
+            " 31400",
+        ),
+        negative_examples=("addOpToNetwork",),
     ),
     Failure(
         id="dimension-limit",
@@ -218,7 +147,7 @@ NEURAL_ENGINE: tuple[Failure, ...] = (
         r" platform|Unsupported engine type",
         cause="A unit, or this system, has no implementation of a layer. Core ML runs it on another unit"
         " where it can; where none has one, the model does not load.",
-        fix=f"update the system; {TRY_UNITS}; replace the layer before conversion",
+        fix="update the system, or replace the layer before conversion",
         source=f"{COREMLTOOLS} #1943; apple/turicreate #2048, #3078",
         confidence="anecdotal",
         examples=(
@@ -271,19 +200,5 @@ NEURAL_ENGINE: tuple[Failure, ...] = (
         op="reduce_argmax",
         examples=("Only Channelwise or Spatial ArgMax/Min is supported on ANE",),
         negative_examples=("ArgMax is supported",),
-    ),
-    Failure(
-        id="not-resident",
-        texts=("marking all operations as non ane-resident", "bounces between the ane and"),
-        cause="Too few operations can stay on the Neural Engine, so that the planner keeps all of them off"
-        " it.",
-        fix=f"{SEE_PLAN}; replace those that interrupt the graph",
-        source=COMPILER_TEXTS,
-        confidence="static analysis",
-        examples=(
-            "One or more network operations are not ANE-resident - Marking all operations as non"
-            " ANE-resident",
-        ),
-        negative_examples=("all operations are ANE-resident",),
     ),
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable, Mapping
 
 from coremlscope.ops import OPS
+from coremlscope.planning.hazards import HAZARDS
 from coremlscope.planning.patterns.rule import EVERY_OP, GraphRule, Rule
 from coremlscope.planning.placement.rules import GRAPH_RULES, RULES
 from coremlscope.studies.doctor.failures.failure import Failure
@@ -57,6 +59,25 @@ def _operation(rule: Rule | GraphRule) -> str:
     ops = rule.ops if isinstance(rule, Rule) else EVERY_OP
     return ops[0] if len(ops) == 1 and isinstance(ops[0], str) and ops[0] in OPS else ""
 
+
+def _hazards() -> Iterable[Failure]:
+    for row in HAZARDS:
+        if row.lines is None:
+            continue
+        statement = row.text.partition(": {detail}")[0] or (inspect.getdoc(row.check) or "").rstrip(".")
+        yield Failure(
+            id=row.id,
+            cause=f"{statement[0].upper()}{statement[1:]}.",
+            fix=row.fix,
+            source=row.source,
+            confidence=row.confidence,
+            rules=tuple(rule.id for rule in row.rules),
+            **{name: getattr(row.lines, name) for name in row.lines.__struct_fields__},
+        )
+
+
+#: The known hazards with lines of logs.
+HAZARD_LINES: tuple[Failure, ...] = tuple(_hazards())
 
 #: A row for each text that rules quote. Rules that quote the same one share a row.
 QUOTED: Mapping[str, Failure] = {row.id: row for row in _failures((*RULES, *GRAPH_RULES))}

@@ -31,17 +31,15 @@ SHAPES: tuple[Failure, ...] = (
             "not in the allowed range",
             "not in allowed range",
             "-dimension ",
-            "error binding image input",
         ),
         pattern=r"MultiArray shape \(?(?P<found>[\d x×]{1,100}\d)\)? does not match the shape"
         r" \(?(?P<expected>[\d x×]{1,100}\d)|not compatible with the model's feature|feature '.{0,80}' must"
         r" be of rank (?P<rank>\d+)|image feature .{1,100} does not match model description|Image is not"
         r" valid (?P<side>width|height) (?P<image>\d+), instead is (?P<given>\d+)|(?:shape|size) .{0,100}not"
-        r" in (?:the )?allowed (?:set|range)|Invalid (?P<axis>[XYZ])-dimension (?P<sizes>\d+/\d+)|Error"
-        r" binding image input buffer (?P<name>[\w.]{1,200})",
+        r" in (?:the )?allowed (?:set|range)|Invalid (?P<axis>[XYZ])-dimension (?P<sizes>\d+/\d+)",
         cause="An input has another shape, size or rank than the model declares.",
         fix=f"{_INSPECT}; resize the image or array, or convert again with flexible shapes",
-        source=f"{COREMLTOOLS} #1115; alibaba/MNN #1672; eelretep/mlmodelzoo #2; {PUBLIC_NOTES}",
+        source=f"alibaba/MNN #1672; eelretep/mlmodelzoo #2; {PUBLIC_NOTES}",
         confidence="measured",
         examples=(
             "MultiArray shape (1 x 236) does not match the shape (1 x 256) specified in the model"
@@ -49,6 +47,35 @@ SHAPES: tuple[Failure, ...] = (
             "Image is not valid width 480, instead is 640",
         ),
         negative_examples=("the key does not match the shape of a key", "the image is not valid JSON"),
+    ),
+    Failure(
+        id="image-binding",
+        texts=("error binding image input",),
+        pattern=r"Error binding image input buffer (?P<name>[\w.]{1,200})",
+        cause="An image could not be bound. Reported with several image inputs that all enumerate sizes:"
+        " Core ML"
+        " takes them together only where all have the size of the same position in their lists.",
+        fix=f"{_INSPECT}; give all images the sizes of one position, or keep one input of enumerated sizes",
+        source=f"{COREMLTOOLS} #1115",
+        confidence="anecdotal",
+        examples=('NSLocalizedDescription = "Error binding image input buffer x1.";',),
+        negative_examples=("binding the image took 3 ms",),
+    ),
+    Failure(
+        id="no-flexible-shape-information",
+        texts=("flexibleshapeinformation attribute is missing",),
+        cause="A program has flexible shapes without the attribute that lists them, as older converters"
+        " wrote it:"
+        " the package still loads, and this form of it does not run without a shape.",
+        fix="nothing, if it works; else convert again with ct.RangeDim or ct.EnumeratedShapes by a current"
+        " coremltools",
+        source="FluidInference/FluidAudio #738",
+        confidence="anecdotal",
+        examples=(
+            "MIL program has non-constant (dynamic) shapes for external input but FlexibleShapeInformation"
+            " attribute is missing.",
+        ),
+        negative_examples=("FlexibleShapeInformation was read",),
     ),
     Failure(
         id="input-type",
@@ -94,17 +121,6 @@ SHAPES: tuple[Failure, ...] = (
             "Required input feature not passed to neural network.",
         ),
         negative_examples=("this field is required but not specified",),
-    ),
-    Failure(
-        id="inputs-refused",
-        texts=("failure verifying inputs",),
-        cause="Core ML refuses the inputs; the line before it says why.",
-        fix=_INSPECT,
-        source=f"alibaba/MNN #1672; {COREMLTOOLS} #492",
-        confidence="anecdotal",
-        is_general=True,
-        examples=("[coreml] Failure verifying inputs.",),
-        negative_examples=("inputs were verified",),
     ),
     Failure(
         id="vision-input",
@@ -226,6 +242,7 @@ SHAPES: tuple[Failure, ...] = (
             "invalid dst shape",
             "invalid data blob",
             "axis out of bounds",
+            "cannot squeeze a dimension",
             "_kernel: ",
             "invalid blob shape",
             "input blob dimensions",
@@ -281,22 +298,6 @@ SHAPES: tuple[Failure, ...] = (
             "Cannot evaluate a sequence of length 8000, which is longer than maximum of 400.",
         ),
         negative_examples=("dynamically resizing the window",),
-    ),
-    Failure(
-        id="shape-probe",
-        texts=("propagateinputtensorshapes", "zero shape error"),
-        pattern=r"(?:(?P<op>[a-z]\w{1,60}): )?zero shape error|PropagateInputTensorShapes",
-        cause="Core ML tried a shape of a flexible input for which an operation does not work, such as a"
-        " slice that would be empty; results were right in most reports.",
-        fix="nothing, if predictions succeed; else give the flexible input a larger lower bound",
-        source=f"{PUBLIC_NOTES}; huggingface/swift-transformers #136",
-        confidence="anecdotal",
-        is_general=True,
-        examples=(
-            "Failed to PropagateInputTensorShapes: std::runtime_error during type inference for"
-            " ios16.slice_by_index: zero shape error.",
-        ),
-        negative_examples=("shapes are inferred",),
     ),
     Failure(
         id="unbounded-dimension",
