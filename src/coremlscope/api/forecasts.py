@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Literal
 import msgspec.structs
 
 from coremlscope.api.models import Source, read
-from coremlscope.base.errors import CoremlscopeError, UsageError
-from coremlscope.base.findings import Finding
 from coremlscope.devices import find_devices
 from coremlscope.devices.catalog import DEFAULT_DEVICES
 from coremlscope.devices.unit import choose_settings
 from coremlscope.model.subject import Subject
 
 if TYPE_CHECKING:
-    from coremlscope.devices import ComputeUnits, Device
+    from coremlscope.devices import ComputeUnits
     from coremlscope.measure.contract import Progress
     from coremlscope.results.profile import Profile
 
@@ -151,12 +149,13 @@ def answer(
     function: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     calibrated: bool = True,
+    measures: bool = True,
     progress: Progress | None = None,
 ) -> Profile:
     """Answers how fast a model is on devices, where the time goes, and what to change.
 
-    Nothing is run, except on a Mac without `devices`: there Core ML measures the model, for this Mac (not yet
-    confirmed on a device).
+    Nothing is run, except on a Mac without `devices`: there Core ML also measures the model, within seconds
+    (not yet confirmed on a device). `describe.this_mac.say_measured` says it, or why nothing was measured.
 
     Args:
         source: The model. Weights may be absent.
@@ -166,6 +165,7 @@ def answer(
         function: The function; None for the default one.
         shapes: Shapes of flexible inputs, instead of the defaults.
         calibrated: Uses your own measurements of the devices.
+        measures: Whether Core ML measures the model on a Mac.
         progress: Called while Core ML measures, with the phase, the repetitions done, and how many there will
             be.
 
@@ -186,8 +186,8 @@ def answer(
     from coremlscope.runtime.execution.sequence_lengths import choose_lengths
 
     model, settings = read(source), choose_settings(compute_units)
-    mac = _this_mac() if not devices and os is None else None
-    chosen = [mac] if mac is not None else find_devices(devices or DEFAULT_DEVICES, os)
+    is_measured = measures and sys.platform == "darwin" and not devices and os is None
+    chosen = find_devices(devices or DEFAULT_DEVICES, os)
     given, shapes = shapes or {}, choose_lengths(model, function, shapes or {})
     with sharing_bindings():
         summary = describe_model(model, shapes, function=function, list_ops=True)
@@ -203,35 +203,12 @@ def answer(
             own=own,
         )
     profile = assemble(summary, forecast=found, findings=remarks)
-    return profile if mac is None else _measured(profile, Subject(source, function, shapes), progress)
+    if not is_measured:
+        return profile
+    from coremlscope.api.this_mac import measure_this_mac
 
-
-def _this_mac() -> Device | None:
-    """Returns the Mac that this runs on; None elsewhere, and for a Mac that is not known."""
-    if sys.platform != "darwin":
-        return None
-    from coremlscope.measure.coreml.plan import this_mac
-
-    try:
-        return this_mac()
-    except UsageError:
-        return None
-
-
-def _measured(profile: Profile, subject: Subject, progress: Progress | None) -> Profile:
-    """Adds what Core ML measures on this Mac; a finding where it cannot."""
-    from coremlscope.api.profiles import profile as measure
-
-    try:
-        found = measure(subject, engine="coreml", progress=progress)
-    except CoremlscopeError as error:
-        finding = Finding(id="not-measured", severity="warning", text=f"{error.message}.", hint=error.hint)
-        return msgspec.structs.replace(profile, findings=(*profile.findings, finding))
-    return msgspec.structs.replace(
-        profile,
-        measurements=found.measurements,
-        findings=tuple(dict.fromkeys((*profile.findings, *found.findings))),
-    )
+    measurements, lost = measure_this_mac(Subject(source, function, shapes), progress)
+    return msgspec.structs.replace(profile, measurements=measurements, findings=(*profile.findings, *lost))
 
 
 def plan_by_core_ml(

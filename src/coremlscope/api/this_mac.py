@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec.structs
 
 from coremlscope.api.models import read
-from coremlscope.base.errors import CoremlscopeError
+from coremlscope.base.errors import CoremlscopeError, MissingDependencyError
 from coremlscope.base.findings import Finding
 from coremlscope.measure.effort import Effort
 
@@ -31,7 +31,8 @@ def measure_this_mac(
         progress: Called with the phase, the repetitions done, and how many there will be.
 
     Returns:
-        The measurement, which is partial where it ended early; else none, and a finding of severity `error`.
+        The measurement, which is partial where it ended early; else none, and a finding: of severity `error`,
+        or `warning` where coremltools is not installed.
         `describe.this_mac.say_measured` says it in a sentence.
     """
     from coremlscope.measure.choice import choose_measurer
@@ -47,6 +48,9 @@ def measure_this_mac(
         measured = measurer.measure(
             MeasuredModel.of(model, settings), settings, inputs=subject.inputs, progress=progress
         )
+    except MissingDependencyError as error:
+        text = f"{error.message} ({error.hint})."
+        return (), (Finding(id="not-measured", severity="warning", text=text, hint=error.hint),)
     except CoremlscopeError as error:
         lost = not_measured("This model", error)
         return (), (msgspec.structs.replace(lost, text=f"{error.message}."),)

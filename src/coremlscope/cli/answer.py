@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 _ALLOCATIONS = 200_000
 
 _EPILOG = """\
-Nothing is run: the answer follows from the file. Without --device it is for a phone and a Mac of this
-year, of two and of five years ago; on a Mac it is for this Mac, measured by Core ML. A change is
-`likely` to save time, `unclear` or `unknown`: the worst of what that follows from.
+The answer follows from the file, without running it. Without --device it is for a phone and a Mac of
+this year, of two and of five years ago; on a Mac, Core ML also measures a single model here, within
+seconds. A change is `likely` to save time, `unclear` or `unknown`: the worst of what that follows from.
 
 examples:
   coremlscope model.mlpackage
@@ -49,14 +49,18 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_compute_units(parser)
     add_function(parser, "to estimate")
     add_shape(parser)
+    parser.add_argument(
+        "--no-measure", dest="measures", action="store_false", help="on a Mac, do not run it in Core ML"
+    )
     parser.add_argument("--open", action="store_true", help="open the page with all details in the browser")
     add_reports(parser, RENDERERS, json="the answer as it is shown")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
+    from coremlscope.api.sources import exit_code_of
     from coremlscope.describe.comparison.profiles import compare_profiles
-    from coremlscope.reports.answer import render_answer
+    from coremlscope.reports.answer import render_answer, this_mac_values
     from coremlscope.reports.answer_json import render_answers_json
 
     gc.set_threshold(_ALLOCATIONS)
@@ -72,6 +76,7 @@ def _run(arguments: argparse.Namespace) -> int:
                 compute_units=arguments.compute_units,
                 function=arguments.function,
                 shapes=dict(arguments.shape),
+                measures=arguments.measures,
                 progress=progress,
             )
             for model in arguments.models
@@ -82,11 +87,11 @@ def _run(arguments: argparse.Namespace) -> int:
         result,
         arguments,
         lambda width, color: render_answer(profiles, comparison, width=width, color=color),
-        lambda: render_answers_json(profiles),
+        lambda: render_answers_json(profiles, **this_mac_values(profiles[0])),
     )
     if arguments.open:
         _open_page(result, profiles[0].model.path)
-    return 0
+    return exit_code_of(profiles)
 
 
 def _open_page(result: Profile | tuple[Profile, ...], name: str) -> None:

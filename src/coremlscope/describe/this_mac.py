@@ -8,6 +8,8 @@ from coremlscope.base.findings import Finding
 from coremlscope.base.units import format_duration
 from coremlscope.results.measurement import Measurement
 
+#: The id of a finding on a measurement that failed.
+NOT_MEASURED = "not-measured"
 #: What makes a measured time another one than it seems, by the ids of findings.
 _DOUBTS = {
     "compilation-fell-back": "Core ML could not compile it for one of these units, and ran it on others",
@@ -28,7 +30,7 @@ def say_measured(measurements: Sequence[Measurement], findings: Iterable[Finding
     measured = next((one for one in measurements if one.predict is not None), None)
     if measured is None or measured.predict is None:
         lost = [one.partial.text for one in measurements if one.partial is not None]
-        why = next((f.text for f in findings if f.severity == "error"), "; ".join(lost))
+        why = next((f.text for f in findings), "; ".join(lost))
         return f"On this Mac no prediction was measured: {why}" if why else ""
     took = format_duration(measured.predict.statistics.median)
     doubts = [_DOUBTS[f.id] for f in measured.findings if f.id in _DOUBTS]

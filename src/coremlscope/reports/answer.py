@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from coremlscope.base.units import format_bytes, format_duration, format_per_second
 from coremlscope.describe.comparison.profiles import Comparison
+from coremlscope.describe.this_mac import NOT_MEASURED, say_measured
 from coremlscope.devices.unit import NEURAL_ENGINE, SETTING_WORDS, SETTINGS, ComputeUnits
 from coremlscope.reports.difference import describe_operations, fact_rows, verdict_lines
 from coremlscope.reports.document import Block, Column, Heading, Hint, Item, Table, Text
@@ -67,6 +68,7 @@ def answer_blocks(profile: Profile, *, most: int = 2, is_brief: bool = False) ->
     if not profile.answers:
         return
     first = profile.answers[0]
+    yield from (Text(line, "strong", 0) for line in filter(None, [_this_mac(profile)]))
     style = "error" if first.is_hazardous else "strong"
     yield Text(f"{model_name(profile.model.path)}: {first.headline}", style, 0)  # type: ignore[arg-type]
     yield from speed_table(profile.answers)
@@ -81,6 +83,19 @@ def answer_blocks(profile: Profile, *, most: int = 2, is_brief: bool = False) ->
     more = [f"{text[:1].upper()}{text[1:]}." for text in first.trust.doubts[1:]]
     if text := " ".join([*more, first.trust.accuracy]).strip():
         yield Text(text)
+
+
+def _this_mac(profile: Profile) -> str:
+    """Returns what Core ML measured on this Mac, or why it did not; empty where it was not to."""
+    lost = [one for one in profile.findings if one.id == NOT_MEASURED]
+    measured = [one for one in profile.measurements if one.runtime.id == "coreml"]
+    return say_measured(measured, lost) if measured or lost else ""
+
+
+def this_mac_values(profile: Profile) -> dict[str, str]:
+    """Returns the sentence on this Mac under the key that JSON has; nothing where there is none."""
+    sentence = _this_mac(profile)
+    return {"this_mac": sentence} if sentence else {}
 
 
 def _time_and_why(first: Answer, where: str, most: int) -> Iterator[Block]:
@@ -235,7 +250,7 @@ def _notes(profiles: Sequence[Profile]) -> Iterator[Block]:
     for profile in profiles:
         hazards = {one.id for answer in profile.answers for one in answer.hazards}
         for one in profile.findings:
-            if one.severity != "info" and one.id not in hazards:
+            if one.severity != "info" and one.id not in {*hazards, NOT_MEASURED}:
                 told.setdefault(one.text, []).append(model_name(profile.model.path))
     for text, names in list(told.items())[:2]:
         where = "" if len(names) == len(profiles) else f"{', '.join(names)}: "

@@ -9,13 +9,16 @@ import coremltools as ct
 import numpy as np
 import pytest
 
+from coremlscope import api
 from coremlscope.api.this_mac import measure_this_mac
 from coremlscope.base.errors import InputError
 from coremlscope.cli.predict import predict_files
 from coremlscope.describe.this_mac import say_measured
+from coremlscope.devices.catalog import DEFAULT_DEVICES
 from coremlscope.measure.coreml.units import UNITS_VARIABLE
 from coremlscope.measure.effort import Effort
 from coremlscope.model.subject import Subject
+from coremlscope.reports.answer import this_mac_values
 from tests.support import converted_models
 from tests.support.converted_models import mlp_result
 from tests.support.coreml_children import as_a_mac
@@ -77,3 +80,14 @@ def test_a_prediction_by_core_ml(package: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(outputs["y"], mlp_result(x), atol=2e-2)
     with pytest.raises(InputError, match="x"):
         predict_files(package, [], *given[1:])
+
+
+@pytest.mark.usefixtures("mac", "free_units")
+def test_the_first_answer_measures_this_mac_and_estimates_others(package: Path) -> None:
+    answered = api.answer(package)
+    assert [one.runtime.id for one in answered.measurements] == ["coreml"]
+    assert len({one.device for one in answered.answers}) == len(DEFAULT_DEVICES)
+    assert this_mac_values(answered)["this_mac"].startswith("On this Mac")
+    for without in (api.answer(package, measures=False), api.answer(package, "m1")):
+        assert not without.measurements
+        assert not this_mac_values(without)
