@@ -32,6 +32,7 @@ from coremlscope.formats.mlmodel import (
     resolve_weight_name,
 )
 from coremlscope.formats.mlpackage import MANIFEST, read_archive, read_mlpackage
+from coremlscope.formats.onnx.reader import looks_like_onnx
 from coremlscope.formats.weights import WeightStorage
 from coremlscope.model import ir
 
@@ -165,6 +166,12 @@ def _read_gzip(path: Path) -> ir.Model:
     return read_spec(read_gzip(path, MAX_SPEC_BYTES), open_storage, source=path)
 
 
+def _read_onnx(path: Path) -> ir.Model:
+    from coremlscope.formats.onnx.model import read_onnx_model
+
+    return read_onnx_model(path)
+
+
 #: The suffixes of folders that are read like a model if they contain only one.
 _APP_SUFFIXES = (".app", ".appex", ".bundle", ".framework", ".xcarchive", ".xcframework")
 
@@ -179,6 +186,7 @@ CONTAINERS: tuple[Container, ...] = (
     Container("espresso", is_espresso_file, read_espresso_file),
     Container("mil", is_program_file, read_program_file),
     Container("gzip", _is_gzip, _read_gzip),
+    Container("onnx", looks_like_onnx, _read_onnx),
     Container("pte", _is_executorch, _read_bundle),
     Container("mlmodel", _is_spec, read_mlmodel),
 )

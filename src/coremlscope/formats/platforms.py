@@ -40,7 +40,12 @@ _OPSET_OF = {name: opset for opset, names in _LATER_OPS.items() for name in name
 
 
 def describe_platforms(spec_version: int) -> str:
-    """Returns the oldest systems for a specification version: `iOS 16, macOS 13, watchOS 9, tvOS 16`."""
+    """Returns the oldest systems for a specification version: `iOS 16, macOS 13, watchOS 9, tvOS 16`.
+
+    A version below 0, that of models of other frameworks, has none.
+    """
+    if spec_version < 0:
+        return ""
     known = _PLATFORMS.get(spec_version)
     return ", ".join(known) if known else f"newer systems than are known here (version {max(_PLATFORMS)})"
 

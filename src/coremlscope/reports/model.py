@@ -91,7 +91,7 @@ def _rest(text: str) -> Iterator[Block]:
 
 
 def _facts(model: ModelSummary, main: FunctionSummary) -> list[tuple[str, str]]:
-    version = f" (specification {model.spec_version})" if model.spec_version else ""
+    version = f" (specification {model.spec_version})" if model.spec_version > 0 else ""
     kind = kind_name(model.kind) + (", updatable" if model.is_updatable else "")
     opset = f", operations of {main.opset}" + (f" ({main.opset_os})" if main.opset_os else "")
     results = f" of {plural(sum(main.compute.values()), 'result')}" if main.compute else ""

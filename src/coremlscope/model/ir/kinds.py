@@ -8,6 +8,7 @@ from collections.abc import Mapping
 KIND_NAMES: Mapping[str, str] = {
     "mlProgram": "ML Program",
     "coreAIProgram": "Core AI program",
+    "onnx": "ONNX model",
     "neuralNetwork": "neural network",
     "neuralNetworkClassifier": "neural network classifier",
     "neuralNetworkRegressor": "neural network regressor",
@@ -44,7 +45,7 @@ KIND_NAMES: Mapping[str, str] = {
     "categoricalMapping": "categorical mapping",
 }
 #: First letters of words that follow "an", also of letters that are spoken one by one.
-_VOWELS = ("a", "e", "i", "o", "ML")
+_VOWELS = ("a", "e", "i", "o", "ML", "ONNX")
 
 
 def kind_name(kind: str) -> str:
