@@ -79,7 +79,6 @@ class TestNotAModel:
             ("m.mlmodel", b"<html>404</html>", "HTML", "download"),
             ("m.mlmodel", b"book\x8c\0\0\0mark" + bytes(36), "a Finder alias", "the model itself"),
             ("m.mlpackage", b"book\x8c\0\0\0mark" + bytes(36), "a Finder alias", "the model itself"),
-            ("m.onnx", b"\x08\x08\x12\x07pytorch", "is an ONNX model", "convert the network"),
             ("m.tar.gz", b"\x1f\x8b\x08\x00", "gzip", "unpack"),
             ("m.pt", b"\x80\x02}q\x00.", "PyTorch", "convert the network"),
             ("m.txt", b"hello", "is not a Core ML model", "mlpackage"),

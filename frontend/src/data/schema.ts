@@ -2231,6 +2231,7 @@ export interface ServerForm extends PageState {
 export const KIND_NAMES: Record<string, string> = {
   mlProgram: "ML Program",
   coreAIProgram: "Core AI program",
+  onnx: "ONNX model",
   neuralNetwork: "neural network",
   neuralNetworkClassifier: "neural network classifier",
   neuralNetworkRegressor: "neural network regressor",

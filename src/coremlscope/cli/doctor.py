@@ -111,7 +111,7 @@ def _report(name: str, systems: Sequence[OSRelease]) -> LogReport | ModelReport:
     from coremlscope.formats.mlmodel import is_other_model
     from coremlscope.studies.doctor.log import examine_log
     from coremlscope.studies.doctor.model import examine_model
-    from coremlscope.studies.doctor.onnx_graph import examine_onnx
+    from coremlscope.studies.doctor.provider import examine_onnx
 
     if name == _STDIN:
         if sys.stdin is None:

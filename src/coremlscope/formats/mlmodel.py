@@ -53,7 +53,6 @@ _WEIGHTS = (
     "it contains weights alone: load them into the network in PyTorch, and convert that with coremltools"
 )
 _OTHER_SUFFIXES = {
-    ".onnx": ("an ONNX model", f"{_NETWORK}but not ONNX since version 6; `coremlscope doctor` says more"),
     ".pt": ("a PyTorch model", _TRACE),
     ".pt2": ("a PyTorch model", _TRACE),
     ".pth": ("a PyTorch model", _TRACE),

@@ -1,0 +1,51 @@
+"""Says of an ONNX model what ONNX Runtime's Core ML provider does with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from coremlscope.api.providers import ask_provider
+from coremlscope.base.errors import ModelError
+from coremlscope.base.escaping import path_text
+from coremlscope.studies.doctor.model import ModelReport, Problem
+
+_FORMATS = {"neuralnetwork": "NeuralNetwork", "mlprogram": "MLProgram"}
+_MOST_NAMES = 8
+
+
+def examine_onnx(path: Path) -> ModelReport:
+    """Examines an ONNX model without running it.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    try:
+        _, divisions = ask_provider(path)
+    except ModelError as error:
+        damage = Problem(id="damaged", effect="nothing works", text=f"{error.message}.", fix=error.hint)
+        return ModelReport(path=path_text(path), kind="", needs="", problems=(damage,))
+    problems = []
+    for report in (one.report for one in divisions):
+        name = _FORMATS[report.format]
+        outside = Counter(one.op for one in report.left)
+        fixes = dict.fromkeys(one.fix for one in report.left if one.fix)
+        if report.left:
+            problems.append(
+                Problem(
+                    id=f"onnxruntime-{report.format}",
+                    effect="needs care",
+                    text=f"With ModelFormat {name}, ONNX Runtime {report.release} leaves {len(report.left)}"
+                    f" of {report.nodes} operators on the CPU, and the others become {report.models} Core ML"
+                    " models.",
+                    fix="; ".join(list(fixes)[:3]),
+                    ops=tuple(f"{op} ({count})" for op, count in outside.most_common(_MOST_NAMES)),
+                )
+            )
+        problems += [
+            Problem(
+                id="onnxruntime-hazard", effect="needs care", text=f"{text}.", fix="see `coremlscope plan`"
+            )
+            for text in report.findings
+        ]
+    return ModelReport(path=path_text(path), kind="ONNX", needs="ONNX Runtime", problems=tuple(problems))
