@@ -111,11 +111,9 @@ def image_of_feature(image: Image, feature: ImageFeature) -> Image:
 def from_image(image: Image, feature: ImageFeature) -> Array:
     """Converts an image to a tensor: float32 `[1, planes, height, width]`, 8-bit pixels as 0 … 255.
 
-    Colour planes are in the feature's order, RGB or BGR.
+    Colour planes are in the feature's order, RGB or BGR. Programs round pixels of half precision themselves.
     """
     pixels = np.asarray(_in_mode(image, _MODES[feature.color_space]), dtype=np.float32)
-    if feature.color_space == "GRAYSCALE_FLOAT16":
-        pixels = pixels.astype(np.float16).astype(np.float32)
     if pixels.ndim == 2:
         return pixels[None, None]
     if feature.color_space == "BGR":
@@ -130,7 +128,7 @@ def to_image(tensor: Array, feature: ImageFeature) -> Image:
     planes = np.asarray(tensor, dtype=np.float32)
     planes = planes.reshape(-1, *planes.shape[-2:])
     if feature.color_space == "GRAYSCALE_FLOAT16":
-        return Image.fromarray(planes[0].astype(np.float16).astype(np.float32))
+        return Image.fromarray(planes[0])
     pixels = np.nan_to_num(planes, nan=0.0).round().clip(0, 255).astype(np.uint8)
     if feature.color_space == "GRAYSCALE":
         return Image.fromarray(pixels[0])

@@ -17,7 +17,7 @@ from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.emit import F32, ONNX_OPSET, Emitter, Lowering, NumpyType, Tensor, WeightSlot, carry
 from coremlscope.ops.lower.passes import PASSES, used_names
-from coremlscope.ops.lower.rounding import Rounding, round_states
+from coremlscope.ops.lower.rounding import Rounding, round_states, rounded_to_half
 from coremlscope.ops.program import (
     ML_DOMAIN,
     WEIGHTS_FILE,
@@ -39,19 +39,26 @@ _IR_VERSION = 10
 _ALIGNMENT = 64
 
 
-def lower(bound: BoundFunction, precision: Precision = "fp32", *, has_ranges: bool = True) -> OnnxProgram:
+def lower(
+    bound: BoundFunction,
+    precision: Precision = "fp32",
+    *,
+    has_ranges: bool = True,
+    halves: frozenset[str] = frozenset(),
+) -> OnnxProgram:
     """Lowers a bound function.
 
     Args:
         bound: The function.
         precision: `fp16` rounds every result that is declared as fp16, and records its range.
         has_ranges: False to round without recording ranges.
+        halves: Names of inputs and outputs that are fp16 outside, such as images of half precision.
 
     Raises:
         UnsupportedOpError: Operations cannot be lowered. The error lists all of them.
         UnsupportedModelError: The unpacked weights exceed the model's budget.
     """
-    lowerer = _Lowerer(bound.budget)
+    lowerer = _Lowerer(bound.budget, halves)
     graph = bound.graph
     inputs, given_states = lowerer.inputs(graph)
     if precision == "fp16":
@@ -156,8 +163,9 @@ def _model(graph: onnx.GraphProto, slots: Sequence[WeightSlot]) -> onnx.ModelPro
 class _Lowerer:
     """Lowers the operations of a bound graph in order, and continues after failures."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, halves: frozenset[str]) -> None:
         self.emitter = Emitter(budget)
+        self.halves = halves
         self.scope: dict[str, Tensor] = {}
         #: The current content of every state by name.
         self.states: dict[str, Tensor] = {}
@@ -181,9 +189,14 @@ class _Lowerer:
                     )
                 )
             else:
-                self.scope[value.name] = tensor
+                self.scope[value.name] = self.as_outside(value, tensor)
                 ports.append(Port(name=value.name, value=tensor.name, type=type_, dtype=tensor.dtype))
         return ports, states
+
+    def as_outside(self, value: Value, tensor: Tensor) -> Tensor:
+        """Returns an input or output as it is outside of the program."""
+        is_half = value.name in self.halves and tensor.dtype == F32
+        return rounded_to_half(self.emitter, tensor) if is_half else tensor
 
     def outputs(self, graph: BoundGraph, results: Sequence[Tensor]) -> list[Port]:
         ports = []
@@ -196,7 +209,7 @@ class _Lowerer:
             if not isinstance(type_, TensorType):
                 self.unsupported.append(("output", shown(value.name), "not a tensor"))
                 continue
-            name = copy_out(self.emitter, tensor, value.name, is_flat=is_flat)
+            name = copy_out(self.emitter, self.as_outside(value, tensor), value.name, is_flat=is_flat)
             ports.append(
                 Port(name=value.name, value=name, type=type_, dtype=tensor.dtype, labels=tensor.labels)
             )

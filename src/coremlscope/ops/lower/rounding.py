@@ -163,6 +163,15 @@ _SOURCES: Mapping[str, tuple[int, ...]] = {
 }
 
 
+def rounded_to_half(emitter: Emitter, tensor: Tensor) -> Tensor:
+    """Returns a float32 tensor rounded to float16, by what computed it."""
+    emitter.owner = emitter.owners.get(tensor.name, "")
+    (half,) = emitter.node("Cast", [tensor], [_F16], {"to": element_type(_F16)})
+    (found,) = emitter.node("Cast", [half], [_F32], {"to": element_type(_F32)})
+    emitter.owner = ""
+    return found
+
+
 def round_states(emitter: Emitter, states: Iterable[str], changed: Sequence[Tensor]) -> list[Tensor]:
     """Rounds what becomes of fp16 states, as a device stores it.
 
@@ -187,10 +196,7 @@ def round_states(emitter: Emitter, states: Iterable[str], changed: Sequence[Tens
         if tensor.name in rounded:
             return tensor
         if tensor.name not in copies:
-            emitter.owner = emitter.owners.get(tensor.name, "")
-            (half,) = emitter.node("Cast", [tensor], [_F16], {"to": element_type(_F16)})
-            (copies[tensor.name],) = emitter.node("Cast", [half], [_F32], {"to": element_type(_F32)})
-            emitter.owner = ""
+            copies[tensor.name] = rounded_to_half(emitter, tensor)
         return copies[tensor.name]
 
     nodes, emitter.nodes = emitter.nodes, []

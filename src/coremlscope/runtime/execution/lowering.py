@@ -9,7 +9,7 @@ import msgspec
 from coremlscope.base.budget import Budget
 from coremlscope.base.errors import CorruptModelError, MissingWeightsError
 from coremlscope.base.units import shown
-from coremlscope.model.ir import Classical, Model, Program
+from coremlscope.model.ir import Classical, FunctionDescription, ImageFeature, Model, Program
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.half_precision import in_half_precision
 from coremlscope.ops.lower import lower, lower_classical
@@ -74,7 +74,7 @@ def lower_function(
         Budget.of_model().check_value(model.size_bytes, "the model with random weights")
     bound = bind_model(model, chosen.name, shapes)
     try:
-        program = _lower(model, bound, precision)
+        program = _lower(model, bound, precision, _half_images(chosen.description))
     except CONTRADICTIONS as error:
         raise CorruptModelError(
             f"the function {chosen.name!r} cannot be lowered: {error}",
@@ -99,13 +99,20 @@ def _missing_weights_error(model: Model, count: int) -> MissingWeightsError:
     )
 
 
-def _lower(model: Model, bound: BoundFunction, precision: Precision) -> OnnxProgram:
+def _half_images(interface: FunctionDescription) -> frozenset[str]:
+    """Returns the names of images of half precision, which engines round faster than NumPy."""
+    features = (*interface.inputs, *interface.outputs)
+    spaces = {one.name: one.type.color_space for one in features if isinstance(one.type, ImageFeature)}
+    return frozenset(name for name, space in spaces.items() if space == "GRAYSCALE_FLOAT16")
+
+
+def _lower(model: Model, bound: BoundFunction, precision: Precision, halves: frozenset[str]) -> OnnxProgram:
     if isinstance(model.content, Classical):
         # Classical models compute in float64 at any precision: they declare no fp16 results.
         return lower_classical(model.content, bound)
     if precision == "fp16" and isinstance(model.content, Program) and model.content.is_network:
         bound = in_half_precision(bound)
-    return lower(bound, precision)
+    return lower(bound, precision, halves=halves)
 
 
 def _check_interface(chosen: Chosen) -> None:
