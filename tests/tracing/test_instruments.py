@@ -13,7 +13,7 @@ from coremlscope.dropin.tracing.saved import read_recording
 from coremlscope.reports.page import trace_values
 from coremlscope.reports.program.lanes import draw_lanes
 from coremlscope.reports.program.report import mistakes_title
-from coremlscope.results.aggregate import aggregate
+from coremlscope.results.aggregate import aggregate, aggregate_models
 from tests.support import recorded_files as files
 
 _Row = tuple[float, float, str, str]
@@ -150,3 +150,32 @@ def test_conversions_cost_what_they_take_once(tmp_path: Path) -> None:
     (found,) = trace.mistakes
     assert (found.id, found.gain_s) == ("data-converted", pytest.approx(0.1))
     assert trace.gain_s == pytest.approx(0.1)
+
+
+def test_sixty_loads_of_five_models_are_one_mistake(tmp_path: Path) -> None:
+    styles = ("Candy", "Feathers", "Mosaic", "Scream", "Udnie")
+    rows = [
+        row
+        for index in range(60)
+        for name in [styles[index % 5]]
+        for row in (
+            (100 * index, 60, f"{name}-1", "Load"),
+            (100 * index + 65, 20, f"{name}-1", "Prediction"),
+            (100 * index + 86, 0.001, f"{name}-1", "Data Conversion"),
+        )
+    ]
+    trace = read_recording([write(tmp_path, "coreml.xml", files.core_ml(rows))])
+    (found,) = [one for one in trace.mistakes if one.gain_s]
+    assert (found.id, found.events, found.gain_s) == ("load-in-loop", 60, pytest.approx(55 * 0.06))
+    assert all(name in found.title for name in styles)
+    rows_of_all = {row.kind: (row.count, row.total_s, row.share) for row in aggregate_models(trace)}
+    assert rows_of_all["load"][:2] == (60, pytest.approx(3.6))
+    assert rows_of_all["load"][2] == pytest.approx(3.6 / trace.duration_s)
+
+
+def test_what_costs_little_is_no_mistake(tmp_path: Path) -> None:
+    rows = [(0, 0.4, "Net-1", "Load"), (1, 0.4, "Net-1", "Load"), (2, 0.4, "Net-1", "Load")]
+    rows += [(3 + 10 * index, 5, "Net-1", "Prediction") for index in range(60)]
+    trace = read_recording([write(tmp_path, "coreml.xml", files.core_ml(rows))])
+    assert trace.mistakes == ()
+    assert "load-in-loop" in trace.searched

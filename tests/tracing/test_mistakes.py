@@ -40,6 +40,7 @@ def run_recorded(program: Path, models: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_planted_mistake_is_found_at_its_line_and_no_other(
     program: Path, models: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("coremlscope.results.trace.LEAST_COST_S", 0.0)
     lines = program.read_text(encoding="utf-8").splitlines()
     planted = [(m[1], number) for number, line in enumerate(lines, 1) if (m := _MARK.search(line))]
     trace = run_recorded(program, models, monkeypatch)

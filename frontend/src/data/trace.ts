@@ -160,28 +160,43 @@ export interface TraceTotal {
   bytes: number;
 }
 
-/** Sums the events by model and kind that overlap a span of time. */
-export function totalsOf(recorded: Recorded, span: readonly [number, number] | null, group: number | null): TraceTotal[] {
-  const { events, form, groups } = recorded;
+/** The group of rows over all models. */
+export const ALL_MODELS = -2;
+
+/** The events that overlap a span of time, by model and kind; those of several models also together. */
+function membersOf(recorded: Recorded, span: readonly [number, number] | null, group: number | null): Map<number, number[]> {
+  const { events, groups } = recorded;
   const members = new Map<number, number[]>();
+  const add = (key: number, index: number) => {
+    const found = members.get(key);
+    if (found) found.push(index);
+    else members.set(key, [index]);
+  };
+  const hasAll = group === null && groups.length > 1;
   for (let index = 0; index < events.length; index++) {
     const start = events.start[index] ?? 0;
     const own = events.group[index] ?? -1;
     if (span && (start > span[1] || start + (events.seconds[index] ?? 0) < span[0])) continue;
     if (group !== null && own !== group) continue;
-    const key = (own + 1) * 256 + (events.kind[index] ?? 0);
-    const found = members.get(key);
-    if (found) found.push(index);
-    else members.set(key, [index]);
+    const kind = events.kind[index] ?? 0;
+    add((own - ALL_MODELS) * 256 + kind, index);
+    if (hasAll && own >= 0) add(kind, index);
   }
+  return members;
+}
+
+/** Sums the events by model and kind that overlap a span of time; those of several models together come first. */
+export function totalsOf(recorded: Recorded, span: readonly [number, number] | null, group: number | null): TraceTotal[] {
+  const { events, form, groups } = recorded;
+  const members = membersOf(recorded, span, group);
   const rows = [...members].map(([key, found]) => {
     const seconds = Float64Array.from(found, (index) => events.seconds[index] ?? 0).sort();
     const total = seconds.reduce((sum, value) => sum + value, 0);
-    const own = Math.floor(key / 256) - 1;
+    const own = Math.floor(key / 256) + ALL_MODELS;
     const kind = form.kinds[key % 256];
     return {
       group: own,
-      model: own < 0 ? "" : (groups[own] ?? ""),
+      model: own === ALL_MODELS ? "all models" : (groups[own] ?? ""),
       kind: kind?.name ?? "",
       lane: kind?.lane ?? "",
       count: found.length,
@@ -196,7 +211,8 @@ export function totalsOf(recorded: Recorded, span: readonly [number, number] | n
       bytes: found.reduce((sum, index) => sum + (events.bytes[index] ?? 0), 0),
     };
   });
-  return rows.sort((one, other) => other.total - one.total);
+  const isAll = (row: TraceTotal) => Number(row.group === ALL_MODELS);
+  return rows.sort((one, other) => isAll(other) - isAll(one) || other.total - one.total);
 }
 
 /** One row of the operations. */

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
 
 from coremlscope.results.events import EVENT_KINDS, FAILED, Lane
 from coremlscope.results.trace import Events, Trace
+
+#: The model of rows over all models.
+ALL_MODELS = "all models"
 
 
 class Aggregate(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +31,7 @@ class Aggregate(msgspec.Struct, frozen=True, kw_only=True):
         p99_s: The 99th percentile.
         max_s: The longest.
         bytes: The sum of their bytes.
+        share: The share of the recording's time in which at least one of them was under way.
     """
 
     model: str
@@ -43,6 +47,7 @@ class Aggregate(msgspec.Struct, frozen=True, kw_only=True):
     p99_s: float
     max_s: float
     bytes: int
+    share: float
 
 
 class OperationTotal(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,14 +141,34 @@ def aggregate(
     events = trace.events
     if start_s is not None or end_s is not None:
         events = events.between(start_s or 0.0, trace.duration_s if end_s is None else end_s)
-    return tuple(sorted(_rows(trace, events), key=lambda row: -row.total_s))
-
-
-def _rows(trace: Trace, events: Events) -> Iterator[Aggregate]:
     names, groups = group_models(trace)
+    of_event = np.where(events.model >= 0, groups[events.model] if len(groups) else -1, -1)
+    return tuple(sorted(_rows(trace, events, names, of_event), key=lambda row: -row.total_s))
+
+
+def aggregate_models(trace: Trace) -> tuple[Aggregate, ...]:
+    """Aggregates events by kind over all models, the longest total first; none where one model has all."""
+    if len(group_models(trace)[0]) < 2:
+        return ()
+    events = trace.events.where(trace.events.model >= 0)
+    rows = _rows(trace, events, (ALL_MODELS,), np.zeros(len(events), np.int64))
+    return tuple(sorted(rows, key=lambda row: -row.total_s))
+
+
+def covered_ns(starts: np.ndarray, ends: np.ndarray) -> int:
+    """Returns the time that at least one span covers."""
+    if not len(starts):
+        return 0
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], ends[order]
+    reached = np.maximum.accumulate(ends)
+    before = np.concatenate([starts[:1], reached[:-1]])
+    return int((reached - np.maximum(starts, before)).clip(0).sum())
+
+
+def _rows(trace: Trace, events: Events, names: Sequence[str], of_event: np.ndarray) -> Iterator[Aggregate]:
     if not len(events):
         return
-    of_event = np.where(events.model >= 0, groups[events.model] if len(groups) else -1, -1)
     combined = (of_event + 1) * len(EVENT_KINDS) + events.kind
     order = np.argsort(combined, kind="stable")
     keys, starts = np.unique(combined[order], return_index=True)
@@ -165,4 +190,5 @@ def _rows(trace: Trace, events: Events) -> Iterator[Aggregate]:
             p99_s=p99,
             max_s=float(seconds.max()),
             bytes=int(events.bytes[indices].sum()),
+            share=covered_ns(events.start_ns[indices], events.end_ns[indices]) / max(trace.duration_ns, 1),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -38,12 +38,38 @@ class EventChange(msgspec.Struct, frozen=True, kw_only=True):
         return before, after
 
 
+class MedianChange(msgspec.Struct, frozen=True, kw_only=True):
+    """The times of one kind of event over all models, before and after.
+
+    Attributes:
+        kind: The name of the kind of event.
+        medians_s: The median durations, in seconds.
+        ratio: The median after, as a multiple of the one before.
+        low: The lower end of the ratio's 95 % interval; None where there are too few events.
+        high: The upper end.
+    """
+
+    kind: str
+    medians_s: tuple[float, float]
+    ratio: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def verdict(self) -> Literal["faster", "slower", "unclear"]:
+        """Whether events are faster after the change; `unclear` where the interval holds no change."""
+        if self.high is not None and self.high < 1:
+            return "faster"
+        return "slower" if self.low is not None and self.low > 1 else "unclear"
+
+
 class RecordingChanges(Presented, msgspec.Struct, frozen=True, kw_only=True):
     """What differs between two recordings.
 
     Attributes:
         labels: What they are called.
         durations_s: Their lengths in seconds.
+        medians: The times of predictions and loads.
         events: The events of both by model and kind, the largest change of the total first.
         searched: The mistakes that both were searched for, by id.
         gone: Mistakes that only the first one shows.
@@ -55,6 +81,7 @@ class RecordingChanges(Presented, msgspec.Struct, frozen=True, kw_only=True):
     labels: tuple[str, str]
     durations_s: tuple[float, float]
     events: tuple[EventChange, ...]
+    medians: tuple[MedianChange, ...] = ()
     searched: tuple[str, ...] = ()
     gone: tuple[Mistake, ...] = ()
     left: tuple[Mistake, ...] = ()

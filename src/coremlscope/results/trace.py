@@ -208,6 +208,10 @@ class Mistake(msgspec.Struct, frozen=True, kw_only=True):
     shared_s: float = 0.0
 
 
+#: What costs less than both is no mistake: seconds, and a share of the recording.
+LEAST_COST_S, LEAST_COST_SHARE = 0.005, 0.01
+
+
 class Trace(Presented, msgspec.Struct, frozen=True, kw_only=True):
     """A recording of a program, with its children.
 
@@ -375,3 +379,9 @@ def _decode_column(_type: type, text: object) -> _Column:
     if unpacker.unconsumed_tail or not unpacker.eof:
         raise ValueError("a column is cut off or too large")
     return np.frombuffer(data, dtype)
+
+
+def costs_enough(mistake: Mistake, trace: Trace) -> bool:
+    """Returns whether a mistake costs enough to be called one; those whose cost is unknown do."""
+    cost_s = None if mistake.gain_s is None else mistake.gain_s + mistake.shared_s
+    return cost_s is None or cost_s >= min(LEAST_COST_S, LEAST_COST_SHARE * trace.duration_s)

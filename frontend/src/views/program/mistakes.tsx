@@ -12,7 +12,7 @@ export function Mistakes(props: { form: TraceForm }) {
     <Section
       id="mistakes"
       title={form.mistakes.length ? "Mistakes" : form.searched.length ? "No mistakes found" : "Not searched for mistakes"}
-      note={gains.length > 1 && `mending them all saves about ${duration(total)} of ${duration(form.duration_ns / 1e9)}`}
+      note={gains.length > 1 && `together they cost ${duration(total)} of ${duration(form.duration_ns / 1e9)}`}
       actions={
         form.mistakes.length > 0 && (
           <CopyButton label="Copy the mistakes as text" text={() => form.mistakes.map((one) => toText(form, one)).join("\n")} />
@@ -29,8 +29,8 @@ export function Mistakes(props: { form: TraceForm }) {
                 <div>{one.evidence}</div>
                 <div class="fix">
                   → {one.fix}
-                  {one.gain_s ? ` Saves about ${duration(one.gain_s)} here.` : ""}
-                  {one.shared_s ? ` ${duration(one.shared_s)} of its saving are counted with costlier ones.` : ""}
+                  {one.gain_s ? ` It costs ${duration(one.gain_s)}.` : ""}
+                  {one.shared_s ? ` ${duration(one.shared_s)} more are counted with costlier ones.` : ""}
                 </div>
               </div>
             </li>

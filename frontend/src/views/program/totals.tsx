@@ -1,5 +1,5 @@
 import { useMemo, useState } from "preact/hooks";
-import { type Recorded, type TraceTotal, totalsOf } from "../../data/trace";
+import { ALL_MODELS, type Recorded, type TraceTotal, totalsOf } from "../../data/trace";
 import { bytes, duration } from "../../format";
 import { ScrollRegion } from "../../ui/scroll";
 import { Section } from "../../ui/section";
@@ -27,10 +27,13 @@ export function Totals(props: {
   const { recorded, span, group, choose } = props;
   const [order, sortBy] = useState<Key>("total");
   const rows = useMemo(() => totalsOf(recorded, span, group), [recorded, span, group]);
-  const sorted = [...rows].sort((one, other) =>
-    order === "model" || order === "kind"
-      ? `${one[order]}`.localeCompare(`${other[order]}`)
-      : (other[order] as number) - (one[order] as number),
+  const isAll = (row: TraceTotal) => Number(row.group === ALL_MODELS);
+  const sorted = [...rows].sort(
+    (one, other) =>
+      isAll(other) - isAll(one) ||
+      (order === "model" || order === "kind"
+        ? `${one[order]}`.localeCompare(`${other[order]}`)
+        : (other[order] as number) - (one[order] as number)),
   );
   const head = (key: Key, text: string, isNumber: boolean) => (
     <th scope="col" key={key} class={isNumber ? "number" : ""} aria-sort={order === key ? (isNumber ? "descending" : "ascending") : "none"}>
@@ -67,7 +70,7 @@ export function Totals(props: {
               <tr key={`${row.group} ${row.kind}`}>
                 <th scope="row" class="label mono">
                   {row.group < 0 ? (
-                    "–"
+                    row.model || "–"
                   ) : (
                     <button type="button" class="link" onClick={() => choose(row.group)}>
                       {row.model}

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+
+import numpy as np
 
 from coremlscope.results.aggregate import aggregate, group_models
-from coremlscope.results.recording_changes import EventChange, RecordingChanges
+from coremlscope.results.recording_changes import EventChange, MedianChange, RecordingChanges
+from coremlscope.results.statistics import median_interval
 from coremlscope.results.trace import Mistake, Trace
 
+#: The level of the interval of each median, of which the ratio's 95 % interval is made.
+_LEVEL = 0.975
 #: The number and the time of events that a recording does not have.
 _NONE = (0, 0.0)
 
@@ -36,12 +41,29 @@ def compare_recordings(before: Trace, after: Trace, labels: tuple[str, str]) -> 
         labels=labels,
         durations_s=(before.duration_s, after.duration_s),
         events=_events(before, after, renamed),
+        medians=tuple(_medians(before, after)),
         searched=tuple(both),
         gone=tuple(gone),
         left=tuple(one for key, one in found[1] if key in keys[0]),
         new=tuple(new_ones),
         unsearched=tuple(one for side in alone for one in side if one.id not in both),
     )
+
+
+def _medians(before: Trace, after: Trace) -> Iterator[MedianChange]:
+    """Yields the medians of predictions and loads, of which both have some."""
+    for kind in ("predict", "load"):
+        samples = [trace.events.of(kind).duration_ns / 1e9 for trace in (before, after)]
+        if not all(map(len, samples)):
+            continue
+        first, second = (float(np.median(seconds)) for seconds in samples)
+        ends = [median_interval(seconds.tolist(), _LEVEL) for seconds in samples]
+        low = high = None
+        if first and ends[0] is not None and ends[1] is not None and ends[0][0] > 0:
+            low, high = ends[1][0] / ends[0][1], ends[1][1] / ends[0][0]
+        yield MedianChange(
+            kind=kind, medians_s=(first, second), ratio=second / first if first else 1.0, low=low, high=high
+        )
 
 
 def _renamed(before: Trace, after: Trace) -> dict[str, str]:

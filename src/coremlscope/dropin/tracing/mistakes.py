@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -17,6 +17,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from coremlscope.base.units import format_bytes, format_duration
+from coremlscope.results.aggregate import covered_ns
 from coremlscope.results.events import (
     COPIED,
     FAILED,
@@ -26,7 +27,7 @@ from coremlscope.results.events import (
     ON_MAIN_THREAD,
     SHARES_BASE,
 )
-from coremlscope.results.trace import Events, Mistake, Trace, TracedModel
+from coremlscope.results.trace import Events, Mistake, Trace, TracedModel, costs_enough
 
 #: A mistake, and the events whose time the change would save; None if the recording does not tell.
 _Found = tuple[Mistake, Events | None]
@@ -35,6 +36,8 @@ _Found = tuple[Mistake, Events | None]
 _FEWEST_CALLS = 3
 #: Data conversions that take less than this share of the predictions' time are left out.
 _LEAST_SHARE = 0.05
+#: The same where the interface of the model shows no cause, and the time that they take in a prediction.
+_LARGE_SHARE, _LONG_NS = 0.25, 3_000_000
 #: Outputs smaller than this are cheap to allocate.
 _LARGE_OUTPUT = 1 << 20
 _FEWEST_OUTPUTS = 10
@@ -159,7 +162,9 @@ def find_mistakes(trace: Trace) -> Trace:
     has = {
         "loads": len(view.loads) > 0,
         "predictions": len(view.predictions) > 0,
-        "neural engine": bool(np.isin(view.on_neural_engine.detail, view.details_with("load")).any()),
+        # Next to loads of Core ML itself, those of its engine say nothing new.
+        "neural engine": not len(view.loads)
+        and bool(np.isin(view.on_neural_engine.detail, view.details_with("load")).any()),
         "lines": bool(trace.sites),
         "interfaces": any(model.inputs for model in trace.models),
         "frames": trace.fps is not None,
@@ -168,10 +173,48 @@ def find_mistakes(trace: Trace) -> Trace:
     found = [one for check in checks for one in check.find(view)]
     searched = tuple(id_ for check in checks for id_ in check.ids)
     others = [m for m in trace.mistakes if not any(m.id in check.ids for check in CHECKS)]
-    return replace(trace, mistakes=(*_count_once(found), *others), searched=searched)
+    counted = [one for one in _count_once(_merged(found, trace)) if costs_enough(one, trace)]
+    return replace(trace, mistakes=(*counted, *others), searched=searched)
 
 
-def _count_once(found: Sequence[_Found]) -> Iterator[Mistake]:
+def _merged(found: Sequence[_Found], trace: Trace) -> Iterator[_Found]:
+    """Yields mistakes; those of one kind, at one line, with one fix are one, with all models that show it."""
+    groups: dict[tuple[str, str, int], list[_Found]] = defaultdict(list)
+    for mistake, saved in found:
+        groups[mistake.id, mistake.fix, mistake.site].append((mistake, saved))
+    for group in groups.values():
+        spans = [saved for _, saved in group if saved is not None]
+        if len(group) == 1 or len(spans) < len(group):
+            yield from group
+            continue
+        group.sort(key=lambda one: -int(one[1].duration_ns.sum()) if one[1] is not None else 0)
+        first = group[0][0]
+        names = dict.fromkeys(trace.models[mistake.model].name for mistake, _ in group if mistake.model >= 0)
+        total = sum(int(span.duration_ns.sum()) for span in spans)
+        others = [name for name in names if name != trace.models[first.model].name]
+        also = f"; likewise {_listed(others)}" if others else f"; {len(group)} times in all"
+        merged = replace(
+            first,
+            title=f"{first.title}{also}",
+            evidence=f"{first.evidence} All of them together: {_ms(total)}.",
+            events=sum(mistake.events for mistake, _ in group),
+        )
+        yield merged, _joined(spans)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+
+
+def _joined(parts: Sequence[Events]) -> Events:
+    """Returns the events of several selections."""
+    columns = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in Events.__struct_fields__
+    }
+    return Events(**columns)
+
+
+def _count_once(found: Iterable[_Found]) -> Iterator[Mistake]:
     """Yields the mistakes, the costliest first, with the time of each that no earlier one counts.
 
     Time is that of the clock: what two threads waste at once is lost once.
@@ -195,12 +238,7 @@ def _count_once(found: Sequence[_Found]) -> Iterator[Mistake]:
 
 def _covered_ns(spans: np.ndarray) -> int:
     """The time that at least one span of start and end covers."""
-    if not len(spans):
-        return 0
-    starts, ends = spans[np.argsort(spans[:, 0], kind="stable")].T
-    reached = np.maximum.accumulate(ends)
-    before = np.concatenate([starts[:1], reached[:-1]])
-    return int((reached - np.maximum(starts, before)).clip(0).sum())
+    return covered_ns(*spans.T)
 
 
 def _ms(nanoseconds: float) -> str:
@@ -256,8 +294,6 @@ def _reloaded(view: _View) -> Iterator[_Found]:
 
 def _reloaded_unit(view: _View) -> Iterator[_Found]:
     """Loads on the Neural Engine between its predictions, where Instruments has no rows of Core ML itself."""
-    if len(view.loads):
-        return
     events = view.on_neural_engine
     is_load = np.isin(events.detail, view.details_with("load"))
     begins = is_load & np.concatenate([[True], ~is_load[:-1]])[: len(events)]
@@ -451,16 +487,20 @@ def _conversions(view: _View) -> Iterator[_Found]:
     """Conversions that cost something, by their cause: what the model's interface is, where that is known."""
     for model, site, events in view.by_use(view.predictions):
         facts = view.trace.models[model]
-        cause = _cause_of_conversions(facts)
-        if cause is None or len(events) < _FEWEST_CALLS:
+        if len(events) < _FEWEST_CALLS:
             continue
         data = view.inside(events, "convert input", "convert output")
-        if facts.inputs:  # Recorded by us: Instruments tells neither bytes nor copies.
-            data = data.where((data.flags & COPIED) > 0)
-            if int(data.bytes.sum()) // len(events) < cause.least_bytes:
-                continue
+        cause = _cause_of_conversions(facts)
+        if cause is not None and facts.inputs:  # Recorded by us: Instruments tells neither bytes nor copies.
+            copied = data.where((data.flags & COPIED) > 0)
+            is_large = len(copied) and int(copied.bytes.sum()) // len(events) >= cause.least_bytes
+            data, cause = (copied, cause) if is_large else (data, None)
         spent, size = int(data.duration_ns.sum()), int(data.bytes.sum()) // len(events)
-        if not len(data) or spent < _LEAST_SHARE * events.duration_ns.sum():
+        if cause is None and spent < _LONG_NS * len(events):
+            continue
+        least = _LARGE_SHARE if cause is None else _LEAST_SHARE
+        cause = cause or _OTHER_CONVERSIONS
+        if not len(data) or spent < least * events.duration_ns.sum():
             continue
         what = f"{format_bytes(size)} per prediction" if size else f"{len(data):,} conversions"
         mistake = Mistake(
@@ -483,6 +523,15 @@ class _Cause(msgspec.Struct, frozen=True, kw_only=True):
     evidence: str
     fix: str
     least_bytes: int = 0
+
+
+_OTHER_CONVERSIONS = _Cause(
+    id="data-converted",
+    title="{model} converts data in every prediction",
+    evidence="Values are converted between the program's type and the model's",
+    fix="Give values in the model's own type and layout: pixel buffers of its format and size, contiguous"
+    " arrays of its element type.",
+)
 
 
 def _cause_of_conversions(facts: TracedModel) -> _Cause | None:

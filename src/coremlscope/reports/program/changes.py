@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from coremlscope.base.units import format_duration
 from coremlscope.reports.csv import render_columns
-from coremlscope.reports.document import Block, Column, Heading, Item, Table, Title, labels, numbers
-from coremlscope.reports.program.report import saving
+from coremlscope.reports.document import (
+    Block,
+    Column,
+    Heading,
+    Item,
+    Style,
+    Table,
+    Title,
+    labels,
+    numbers,
+)
+from coremlscope.reports.program.report import cost_of
 from coremlscope.reports.words import plural
-from coremlscope.results.recording_changes import EventChange, RecordingChanges
+from coremlscope.results.recording_changes import EventChange, MedianChange, RecordingChanges
 from coremlscope.results.trace import Mistake
 
 
 def changes_document(changes: RecordingChanges) -> Iterator[Block]:
     """Yields two recordings next to each other."""
     yield Title(" → ".join(changes.labels), " → ".join(map(format_duration, changes.durations_s)))
+    if changes.medians:
+        yield Heading("Times", "medians over all models, with the 95 % interval of their ratio")
+    for change in changes.medians:
+        yield Item(_sentence(change), "", *_MARKS[change.verdict])
     for heading, mark, mistakes in _mistakes(changes):
         yield Heading(heading)
         for mistake in mistakes:
-            yield Item(f"{mistake.title}. {mistake.evidence}", saving(mistake).strip(), mark)
+            yield Item(f"{mistake.title}. {mistake.evidence}", cost_of(mistake).strip(), mark)
     yield Heading("Totals", "measured; before and after")
     columns = (
         labels("model", least=12),
@@ -32,6 +46,21 @@ def changes_document(changes: RecordingChanges) -> Iterator[Block]:
         Column("change", is_number=True, rank=-1),
     )
     yield Table(columns, [_cells(row) for row in changes.events])
+
+
+_NOUNS = {"predict": "predictions", "load": "loads"}
+_MARKS: Mapping[str, tuple[str, Style]] = {
+    "faster": ("✓", ""),
+    "slower": ("!", "warning"),
+    "unclear": ("·", ""),
+}
+
+
+def _sentence(change: MedianChange) -> str:
+    medians = " → ".join(map(format_duration, change.medians_s))
+    known = change.low is not None and change.high is not None
+    interval = f", {change.low:.2f} to {change.high:.2f}" if known else "; too few for an interval"
+    return f"{_NOUNS[change.kind]}: {change.verdict}, {medians} (× {change.ratio:.2f}{interval})"
 
 
 def render_changes_csv(changes: RecordingChanges) -> str:

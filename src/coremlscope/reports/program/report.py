@@ -23,12 +23,20 @@ from coremlscope.reports.document import (
 )
 from coremlscope.reports.program.lanes import draw_lanes
 from coremlscope.reports.words import plural
-from coremlscope.results.aggregate import Aggregate, aggregate, group_models, total_operations
+from coremlscope.results.aggregate import (
+    Aggregate,
+    aggregate,
+    aggregate_models,
+    group_models,
+    total_operations,
+)
 from coremlscope.results.recording import UnitSamples
-from coremlscope.results.trace import Mistake, Trace
+from coremlscope.results.trace import LEAST_COST_S, LEAST_COST_SHARE, Mistake, Trace
 
 #: Rows of totals that the console shows.
 _MOST_ROWS, _MOST_OPERATIONS = 24, 12
+#: The least share of a recording before its first event that is told, and the least share without decimals.
+_LEAST_BEFORE, _WHOLE = 0.1, 0.1
 
 
 def program_document(trace: Trace) -> Iterator[Block]:
@@ -59,12 +67,23 @@ def _facts(trace: Trace) -> list[tuple[str, str]]:
         ("recorded", recorded),
         ("events", f"{len(trace.events):,}, {_loads(trace)}{lost}"),
         ("processes", f"{plural(len(trace.processes), 'process')}, {plural(threads, 'thread')}"),
+        ("before the first event", _before(trace)),
         (
             "not ended",
             ", ".join(killed) and f"{', '.join(killed)}: killed, left by os._exit, or still running",
         ),
         ("recording took", took),
     ]
+
+
+def _before(trace: Trace) -> str:
+    """Returns what passed before anything was recorded; empty if that is little."""
+    first_s = int(trace.events.start_ns.min()) / 1e9 if len(trace.events) else 0.0
+    if not trace.sites or first_s < _LEAST_BEFORE * trace.duration_s:
+        return ""
+    return (
+        f"{format_duration(first_s)} of {format_duration(trace.duration_s)}: the program starts and imports"
+    )
 
 
 def _loads(trace: Trace) -> str:
@@ -82,22 +101,31 @@ def mistakes_title(trace: Trace) -> str:
 
 def _mistakes_note(trace: Trace) -> str:
     """Returns what the mistakes cost together, or what was searched; empty for nothing to say."""
+    least = (
+        f"at least {format_duration(LEAST_COST_S)} or {100 * LEAST_COST_SHARE:.0f} % of the recording each"
+    )
     if trace.gain_s:
-        return f"together they cost {format_duration(trace.gain_s)} of {format_duration(trace.duration_s)}"
+        total = f"{format_duration(trace.gain_s)} of {format_duration(trace.duration_s)}"
+        return f"together they cost {total}, {least}"
     if not trace.searched:
         wanted = "; export Core ML's table too" if not trace.sites and len(trace.events) else ""
         return f"the recording has no loads and no predictions{wanted}"
-    return f"searched for {', '.join(trace.searched)}" if not trace.mistakes and not trace.sites else ""
+    if trace.mistakes:
+        return ""
+    return least if trace.sites else f"searched for {', '.join(trace.searched)}; {least}"
 
 
-def saving(mistake: Mistake) -> str:
-    """Returns what a change would have saved, as a sentence after others; empty if that is unknown."""
+def cost_of(mistake: Mistake) -> str:
+    """Returns what a mistake cost, as a sentence after others; empty if that is unknown.
+
+    What a change saves is known once the changed program is measured.
+    """
     if mistake.gain_s:
         more = (
             f" besides {format_duration(mistake.shared_s)} that is counted above" if mistake.shared_s else ""
         )
-        return f" Saves about {format_duration(mistake.gain_s)} here{more}."
-    return f" Saves {format_duration(mistake.shared_s)} that is counted above." if mistake.shared_s else ""
+        return f" It costs {format_duration(mistake.gain_s)}{more}."
+    return f" It costs {format_duration(mistake.shared_s)} that is counted above." if mistake.shared_s else ""
 
 
 def mistake_section(trace: Trace) -> Iterator[Block]:
@@ -107,7 +135,7 @@ def mistake_section(trace: Trace) -> Iterator[Block]:
         mark: tuple[str, Style] = ("!", "warning") if mistake.severity == "warning" else ("·", "")
         place = _place_of(trace, mistake)
         where = f"{place}: " if place else ""
-        yield Item(f"{where}{mistake.title}. {mistake.evidence}", mistake.fix + saving(mistake), *mark)
+        yield Item(f"{where}{mistake.title}. {mistake.evidence}", mistake.fix + cost_of(mistake), *mark)
 
 
 def _place_of(trace: Trace, mistake: Mistake) -> str:
@@ -138,7 +166,7 @@ def lane_section(trace: Trace) -> Iterator[Block]:
 
 
 def _totals(trace: Trace) -> Iterator[Block]:
-    rows = aggregate(trace)
+    rows = [*aggregate_models(trace), *aggregate(trace)]
     if not rows:
         return
     remark = "measured; times of one thread nest: a prediction contains its conversions and runs"
@@ -147,9 +175,11 @@ def _totals(trace: Trace) -> Iterator[Block]:
         labels("model", least=12),
         Column("event", rank=-1),
         Column("count", is_number=True, rank=1),
-        *numbers("total", "median"),
-        Column("p99", is_number=True, rank=2),
-        Column("max", is_number=True, rank=1),
+        *numbers("total", "share", "mean"),
+        Column("min", is_number=True, rank=2),
+        Column("median", is_number=True, rank=1),
+        Column("p95", is_number=True, rank=1),
+        Column("max", is_number=True, rank=2),
         Column("bytes", is_number=True, rank=2),
     )
     yield Table(columns, [_total_row(row) for row in rows], _MOST_ROWS)
@@ -158,12 +188,18 @@ def _totals(trace: Trace) -> Iterator[Block]:
 def _total_row(row: Aggregate) -> tuple[str, ...]:
     failed = f" ({row.failed} failed)" if row.failed else ""
     is_moment = row.max_s == 0
-    times = (row.total_s, row.median_s, row.p99_s, row.max_s)
+    share = f"{100 * row.share:.1f} %" if row.share < _WHOLE else f"{100 * row.share:.0f} %"
+    shown = format_duration
+    times = (
+        shown(row.total_s),
+        share,
+        *map(shown, (row.mean_s, row.min_s, row.median_s, row.p95_s, row.max_s)),
+    )
     return (
         row.model or "–",
         row.kind + failed,
         f"{row.count:,}",
-        *("" if is_moment else format_duration(value) for value in times),
+        *("" if is_moment else text for text in times),
         format_bytes(row.bytes) if row.bytes else "",
     )
 
