@@ -19,6 +19,7 @@ from coremlscope.studies.doctor.explain import Hit, explain_line, explain_place
 from coremlscope.studies.doctor.failures import Failure
 from coremlscope.studies.doctor.grid import Place
 from coremlscope.studies.doctor.layers import find_reason
+from coremlscope.studies.doctor.raised import Raised, find_raised
 from coremlscope.studies.doctor.stacks import Stacks
 
 #: Longer lines are read in pieces of this many bytes.
@@ -72,6 +73,7 @@ class LoggedFailure:
         first_line: The number of the first line that matches, from 1; 0 for a frame of a crash report.
         text: That line, shortened, with control characters escaped.
         process: The process that wrote it; empty if the line does not say.
+        raised: Where the installed coremltools writes the text; None if it does not.
         place: The component of Core ML that wrote it, and when; None if its words do not tell.
         lines: How many lines match.
         reason: The innermost reason that the first line gives: that text without what surrounds it.
@@ -84,6 +86,7 @@ class LoggedFailure:
     first_line: int
     text: str
     process: str = ""
+    raised: Raised | None = None
     place: Place | None = None
     lines: int = 0
     reason: str = ""
@@ -196,6 +199,7 @@ class _Scan:
                 first_line=number,
                 text=_shown(text),
                 process=escape_controls(process),
+                raised=find_raised(text) if _is_converter(hit) else None,
                 place=hit.place,
                 reason=_shown(find_reason(text)),
                 details={name: escape_controls(value) for name, value in hit.details.items()},
@@ -256,6 +260,10 @@ def _process(line: str) -> str:
 def _is_trouble(text: str) -> bool:
     lowered = _METHOD.sub("", text).lower()
     return any(word in lowered for word in _TROUBLE)
+
+
+def _is_converter(hit: Hit) -> bool:
+    return hit.place is not None and hit.place.component == "converter" and hit.place.phase != "chatter"
 
 
 def _shown(text: str) -> str:
