@@ -21,8 +21,9 @@ from coremlscope.devices import all_chips
 from coremlscope.ops import OPS
 from coremlscope.planning.advice import CORE_ML_VALUE_RULES, RULES, VALUE_RULES, AdviceRule
 from coremlscope.planning.hazards import HAZARDS
+from coremlscope.planning.hazards.lines import FAILURES
 from coremlscope.planning.placement.catalog import CatalogEntry, describe_op, list_rules
-from coremlscope.studies.doctor.failures import FAILURES
+from coremlscope.studies.doctor.grid import CELLS
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -413,7 +414,12 @@ def _operations() -> str:
 
 
 def _failures() -> str:
-    parts = ["# Messages of Core ML", _ON_FAILURES]
+    cells = [
+        f"| {component}, {phase} | {_cell(cell.meaning)} | {_cell(cell.setting)} | {_cell(cell.next_line)} |"
+        for (component, phase), cell in CELLS.items()
+    ]
+    table = "\n".join(["| written by | meaning | units | look for |", "|---|---|---|---|", *cells])
+    parts = ["# Messages of Core ML", _ON_FAILURES, table]
     for row in FAILURES:
         facts = [f"- Likely cause: {_text(row.cause)}", f"- What to try: {_text(row.fix)}"]
         if row.rules:

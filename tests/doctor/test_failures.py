@@ -8,11 +8,11 @@ import pytest
 
 from coremlscope.base.findings import CONFIDENCES
 from coremlscope.ops import OPS
+from coremlscope.planning.hazards.lines import FAILURES, Failure
 from coremlscope.planning.placement.catalog import find_rule
 from coremlscope.studies.doctor.explain import Hit, explain_line
-from coremlscope.studies.doctor.failures import FAILURES, Failure
-from coremlscope.studies.doctor.failures.quoted import QUOTED
 from coremlscope.studies.doctor.layers import find_reason
+from coremlscope.studies.doctor.quoted import QUOTED
 
 _ALL = (*FAILURES, *QUOTED.values())
 _PREFIX = "2026-05-09 12:00:00.123 E  python[1656:43980] [com.apple.coreml:plan] "

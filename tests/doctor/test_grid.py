@@ -6,11 +6,11 @@ import io
 
 import pytest
 
+from coremlscope.planning.hazards.lines import FAILURES, Failure
 from coremlscope.studies.doctor.explain import contradicts, explain_line, explain_place
-from coremlscope.studies.doctor.failures import FAILURES, Failure
-from coremlscope.studies.doctor.failures.quoted import HAZARD_LINES, QUOTED
 from coremlscope.studies.doctor.grid import _PHASES, CELLS, COMPONENTS, locate
 from coremlscope.studies.doctor.log import examine_log
+from coremlscope.studies.doctor.quoted import HAZARD_LINES, QUOTED
 
 #: Lines of public logs, names replaced.
 _LINES = {

@@ -23,7 +23,7 @@ from coremlscope.studies.doctor.raised import find_raised
             "",
         ),
         (
-            'Core ML only supports tensors with rank <= 5. Layer "x", with type "y", outputs a rank 6 tensor.',
+            'Core ML only supports tensors with rank <= 5. Layer "x", with type "y", outputs a rank 6 tensor',
             "converters/mil/mil/program.py",
             "_check_invalid_tensor_rank_block",
             "rank >= 6",

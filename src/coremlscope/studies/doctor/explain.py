@@ -9,9 +9,9 @@ from collections.abc import Mapping
 import msgspec
 
 from coremlscope.ops import OPS
-from coremlscope.studies.doctor.failures import FAILURES, Failure
-from coremlscope.studies.doctor.failures.quoted import HAZARD_LINES, QUOTED
+from coremlscope.planning.hazards.lines import FAILURES, Failure
 from coremlscope.studies.doctor.grid import Place, locate
+from coremlscope.studies.doctor.quoted import HAZARD_LINES, QUOTED
 
 #: Every text with its row. Lines are searched for texts first: most contain none.
 _TEXTS = tuple((text, row) for row in (*FAILURES, *HAZARD_LINES, *QUOTED.values()) for text in row.texts)

@@ -14,9 +14,9 @@ import msgspec
 
 from coremlscope.base.units import escape_controls
 from coremlscope.ops import OPS
+from coremlscope.planning.hazards.lines import Failure
 from coremlscope.studies.doctor.crash import LARGEST_REPORT, Crash, is_header, read_crash
 from coremlscope.studies.doctor.explain import Hit, explain_line, explain_place
-from coremlscope.studies.doctor.failures import Failure
 from coremlscope.studies.doctor.grid import Place
 from coremlscope.studies.doctor.layers import find_reason
 from coremlscope.studies.doctor.raised import Raised, find_raised

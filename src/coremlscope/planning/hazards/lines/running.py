@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coremlscope.studies.doctor.failures.failure import Failure
+from coremlscope.planning.hazards.lines.failure import Failure
 
 _ONNX_RUNTIME = "microsoft/onnxruntime"
 _STATIC = "give the graph fixed shapes (onnxruntime.tools.make_dynamic_shape_fixed)"

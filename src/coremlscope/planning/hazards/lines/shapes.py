@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coremlscope.studies.doctor.failures.failure import COREMLTOOLS, PUBLIC_NOTES, Failure
+from coremlscope.planning.hazards.lines.failure import COREMLTOOLS, PUBLIC_NOTES, Failure
 
 _INSPECT = "`coremlscope inspect MODEL` lists the inputs with their types, shapes and ranges"
 

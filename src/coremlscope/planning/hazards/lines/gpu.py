@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coremlscope.studies.doctor.failures.failure import COREMLTOOLS, Failure
+from coremlscope.planning.hazards.lines.failure import COREMLTOOLS, Failure
 
 _OTHER_UNITS = "load with CPU_AND_NE or CPU_ONLY"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coremlscope.studies.doctor.failures.failure import CLEAR_CACHE, COREMLTOOLS, Failure
+from coremlscope.planning.hazards.lines.failure import CLEAR_CACHE, COREMLTOOLS, Failure
 
 _SMALLER = "compress the weights, load stages one after another, and release models that are not in use"
 

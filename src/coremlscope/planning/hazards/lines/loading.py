@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from coremlscope.planning.patterns.publications import ANE_BOOK, MOBIUS
-from coremlscope.studies.doctor.failures.failure import (
+from coremlscope.planning.hazards.lines.failure import (
     COREMLTOOLS,
     PUBLIC_NOTES,
     SEE_PLAN,
@@ -11,6 +10,7 @@ from coremlscope.studies.doctor.failures.failure import (
     VALIDATORS,
     Failure,
 )
+from coremlscope.planning.patterns.publications import ANE_BOOK, MOBIUS
 
 LOADING: tuple[Failure, ...] = (
     Failure(

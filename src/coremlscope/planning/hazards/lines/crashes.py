@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from coremlscope.planning.hazards.lines.failure import COREMLTOOLS, TRY_UNITS, Failure
 from coremlscope.planning.patterns.publications import FLUID_AUDIO
-from coremlscope.studies.doctor.failures.failure import COREMLTOOLS, TRY_UNITS, Failure
 
 #: Words of a crash. A function that a line without them names need not have crashed.
 _CRASH = r"EXC_|SIG(?:SEGV|ABRT|BUS|ILL|TRAP)|\bcrash|segmentation fault|abort trap"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from coremlscope.planning.patterns.publications import ANEMLL, COMPILER_TEXTS, HOLLANCE, MOBIUS
-from coremlscope.studies.doctor.failures.failure import (
+from coremlscope.planning.hazards.lines.failure import (
     COREMLTOOLS,
     PUBLIC_NOTES,
     SEE_PLAN,
     Failure,
 )
+from coremlscope.planning.patterns.publications import ANEMLL, COMPILER_TEXTS, HOLLANCE, MOBIUS
 
 NEURAL_ENGINE: tuple[Failure, ...] = (
     Failure(

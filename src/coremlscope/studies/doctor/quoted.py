@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 
 from coremlscope.ops import OPS
 from coremlscope.planning.hazards import HAZARDS
+from coremlscope.planning.hazards.lines.failure import Failure
 from coremlscope.planning.patterns.rule import EVERY_OP, GraphRule, Rule
 from coremlscope.planning.placement.rules import GRAPH_RULES, RULES
-from coremlscope.studies.doctor.failures.failure import Failure
 
 #: Parts of a quoted text that differ from model to model: placeholders, names in quotation marks, numbers.
 _VARIABLE = re.compile(r'"?\{(?:operation|operand)\}"?|\d+')
