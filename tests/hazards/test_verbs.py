@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope import api, check
+from coremlscope import api, check, verify
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.model import ir
 from coremlscope.planning.forecast.hazards import find_hazards
@@ -71,6 +71,13 @@ def test_every_verb_shows_them(kind: str, models: dict[str, ir.Model], tmp_path:
     report = check(path, device=["m3"], compute_units=setting, no_known_crash=True)
     failed = {one.kind for one in report.models[0].checks if one.verdict != "pass"}
     assert failed == {"no-known-crash" if kind in ("crash", "wrong values") else "loads"}
+
+
+def test_verify_names_wrong_values(models: dict[str, ir.Model], tmp_path: Path) -> None:
+    path = tmp_path / "a.mlpackage"
+    write_mlpackage(models["wrong values"], path)
+    found = verify(path, path).findings
+    assert "ne-exponential-overflow" in {one.id for one in found}
 
 
 @pytest.mark.parametrize("kind", ["endless load", "wrong values"])

@@ -17,7 +17,9 @@ from coremlscope.model.ir import Model, Pipeline, Program
 from coremlscope.model.subject import Source, Subject
 from coremlscope.ops.classical.suppression import NonMaximumSuppression
 from coremlscope.planning.advice import bind_default_function, find_remarks
+from coremlscope.planning.forecast.hazards import find_hazards
 from coremlscope.planning.forecast.model_findings import describe_remark
+from coremlscope.planning.hazards.find import describe_hazard
 from coremlscope.results.verification import Verification
 from coremlscope.runtime.execution.binding import choose_function
 from coremlscope.runtime.execution.wiring import stage_names
@@ -197,7 +199,11 @@ def _reported(model: Model) -> list[Finding]:
     if not isinstance(model.content, Program) or model.content.is_core_ai:
         return []
     remarks = find_remarks(bind_default_function(model))
-    return [describe_remark(one) for one in remarks if one.rule.settings]
+    hazards = (hazard for hazard in find_hazards(model) if hazard.kind == "wrong values" and hazard.units)
+    return [
+        *(describe_remark(one) for one in remarks if one.rule.settings),
+        *map(describe_hazard, hazards),
+    ]
 
 
 def _check_kind(model: Model, compute_units: Sequence[ComputeUnits]) -> None:
