@@ -216,24 +216,6 @@ def test_another_model_of_images_prepares_them_itself() -> None:
     assert "interface-differs" in [finding.id for finding in turned.findings]
 
 
-def test_preprocessing_that_is_not_compared_is_noted() -> None:
-    weight = np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype(np.float32)
-
-    def network(values: dict[str, np.ndarray]) -> np.ndarray:
-        x = values["image"]
-        shifted = (x[:, :, i : i + 6, j : j + 6] for i in range(3) for j in range(3))
-        return np.stack(list(shifted), -1).transpose(0, 2, 3, 1, 4).reshape(1, 6, 6, -1) @ (
-            weight.reshape(4, -1).T
-        )
-
-    def in_order(values: dict[str, np.ndarray]) -> np.ndarray:
-        return network(values).transpose(0, 3, 1, 2)
-
-    found = verify(_of_images("RGB", 1 / 100), in_order)
-    assert found.passed
-    assert [finding.id for finding in found.findings] == ["preprocessing-not-compared"]
-
-
 def test_pipelines_are_refused_with_a_way_out(model: Model) -> None:
     pipeline = replace(model, content=Pipeline("pipeline", ("first",), (model,)))
     with pytest.raises(UnsupportedModelError) as caught:

@@ -125,12 +125,16 @@ def _headline(found: Verification) -> str:
         alone = [output for output in found.outputs if output.status != "paired"]
         worst = max((output.relative or 0.0 for output in found.outputs), default=0.0)
         within = "fp16" if any(run.startswith("fp16") for run in found.runs) else "float32"
-        text = f"same within {within}: outputs differ by up to {worst:.1g} of their size"
-        text = "same: all outputs are equal" if worst == 0 else text
+        if_so = f", if {found.contract}" if found.contract else ""
+        text = f"same within {within}{if_so}: outputs differ by up to {worst:.1g} of their size"
+        text = f"same{if_so}: all outputs are equal" if worst == 0 else text
         if not alone:
             return text
         listed = "; ".join(f"{one.name}, {one.why}" for one in alone)
         return f"{text.replace('same', 'outputs agree', 1)}; not compared: {listed}"
+    if not found.is_comparable:
+        nearest = f"; the nearest: {found.contract}" if found.contract else ""
+        return f"not comparable: outputs differ, and no form of the inputs is sure{nearest}"
     first = failed[0]
     size = "" if first.relative is None else f" ({first.relative:.2g} of its size)"
     how = first.why if first.largest is None else f"by up to {first.largest:.3g}"

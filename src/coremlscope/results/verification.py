@@ -18,7 +18,7 @@ VERIFICATION: Final = "coremlscope.verification/1"
 FaultKind = Literal["conversion", "precision", "unit"]
 
 #: Meaning of an output, which decides how it is compared.
-Meaning = Literal["classes", "labels", "logits", "image", "boxes", "array"]
+Meaning = Literal["classes", "labels", "logits", "image", "boxes", "preprocessing", "array"]
 
 #: On which side an output exists: on both; on one; or it should exist, and running the model failed.
 Status = Literal["paired", "only in the model", "only in the reference", "failed"]
@@ -193,6 +193,10 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
         function: The function.
         reference: What it was verified against.
         inputs: What the inputs were, as clauses.
+        contract: In which form the reference takes the inputs where that is not known: `image as RGB 0…1`.
+            The verdict holds if it is so. Empty if it takes them as the model does.
+        is_comparable: False if outputs differ, and no form of the inputs gives the reference what the model's
+            first operations compute: nothing tells a fault from another form then.
         outputs: The outputs, of each run.
         passed: Whether all outputs exist on both sides, and are within the tolerance.
         runs: How the model ran; see `ComparedOutput.run`.
@@ -207,6 +211,8 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     function: str
     reference: str
     inputs: tuple[str, ...]
+    contract: str = ""
+    is_comparable: bool = True
     outputs: tuple[ComparedOutput, ...]
     passed: bool
     runs: tuple[str, ...]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec.structs
 import numpy as np
 
-from coremlscope.base.errors import InputError
+from coremlscope.base.errors import CoremlscopeError, InputError
 from coremlscope.base.findings import Finding, Severity
 from coremlscope.model.ir import Array, Constant, DType, Function, Program, TensorType
 from coremlscope.ops.program import Precision
@@ -24,6 +25,7 @@ from coremlscope.verification.arithmetic import ARITHMETICS
 from coremlscope.verification.causes.site import Verdict
 from coremlscope.verification.distance import finite, relative_error
 from coremlscope.verification.edits import with_half_results
+from coremlscope.verification.input_forms import Form, exchanged_forms, forms_of, plain_form
 from coremlscope.verification.inputs import Inputs
 from coremlscope.verification.intermediates import Run
 from coremlscope.verification.outputs import (
@@ -38,6 +40,7 @@ from coremlscope.verification.outputs import (
 )
 from coremlscope.verification.own_run import FunctionCall, record, run_from
 from coremlscope.verification.pairing import Pair, pair_runs
+from coremlscope.verification.references.arrays import SavedReference
 from coremlscope.verification.references.contract import Reference, other_layout
 from coremlscope.verification.references.core_ml_model import CoreMLReference
 
@@ -45,6 +48,9 @@ from coremlscope.verification.references.core_ml_model import CoreMLReference
 _MOST_OTHERS = 8
 #: Elements that are listed.
 _MOST_ELEMENTS = 6
+
+#: Outputs that are this near show the form of inputs, where no other values are known.
+_NEAR = 0.3
 
 #: Called with what is done now.
 Progress = Callable[[str], None]
@@ -76,7 +82,8 @@ class Check:
         is_half: Whether the model has fp16 values.
         has_rounded_weights: Whether its weights were rounded to fp16, or compressed.
         kind: The kind of its inputs, if others were compared before.
-        is_prepared: Whether the reference takes images after the preprocessing; None to try both.
+        form: The form in which the reference takes its inputs; None to find it.
+        is_comparable: Whether that form is sure: under it, values are those of the reference.
     """
 
     call: FunctionCall
@@ -98,7 +105,8 @@ class Check:
     others: Callable[[], Sequence[tuple[FunctionCall, Run]]] = field(default=lambda: ())
     is_explained: bool = False
     kind: str = ""
-    is_prepared: bool | None = None
+    form: Form | None = None
+    is_comparable: bool = True
 
     def __post_init__(self) -> None:
         self.is_half = _has_half(self.as_half(self.call.function))
@@ -129,7 +137,8 @@ class Check:
             progress=self.progress,
             kind=kind,
             before=tuple(before),
-            is_prepared=self.is_prepared if kind else None,
+            form=self.form,
+            is_comparable=self.is_comparable,
         )
 
     def run_in(self, run: str, function: Function | None = None, names: Collection[str] | None = None) -> Run:
@@ -242,26 +251,53 @@ class Check:
             self.note("state-not-kept", text, hint)
 
     def run_reference(self, reference: Reference, drawn: Inputs) -> Run:
-        """Runs the reference on pixels, and on pixels after the preprocessing; keeps what is nearer."""
-        plain, names, runs = dict(drawn.tensors), tuple(drawn.prepared), list[tuple[Run, bool]]()
-        has_own = isinstance(reference, CoreMLReference) and reference.takes_images
-        if not self.is_prepared:
-            runs.append((self._in_our_layout(reference.run(plain, self.before)), False))
-        if names and not has_own and self.is_prepared is not False:
-            prepared = reference.run({**plain, **drawn.prepared}, self.before)
-            runs.append((self._in_our_layout(prepared), True))
-        best, self.is_prepared = min(runs, key=lambda item: self._distance(item[0]))
-        if self.is_prepared:
-            listed = ", ".join(names)
-            self.notes = (f"the reference takes {listed} after the preprocessing that the model holds",)
-            self.note(
-                "preprocessing-not-compared",
-                f"The preprocessing of {listed} is not compared, nor the order of channels: the reference"
-                " takes the results.",
-                "save the outputs for a picture that the reference's own code prepared, and verify with"
-                f" --reference outputs.npz --input {names[0]}=PICTURE",
-            )
-        return best
+        """Runs the reference on the form of inputs that was found, or finds the one that is nearest."""
+        if self.form is not None:
+            return self._in_form(reference, drawn, self.form)
+        has_own = isinstance(reference, SavedReference) or (
+            isinstance(reference, CoreMLReference) and reference.takes_images
+        )
+        orders = [[plain_form(drawn)]]
+        if drawn.images and not has_own:
+            orders = [list(forms_of(drawn, is_turned=is_turned)) for is_turned in (False, True)]
+        tried: list[tuple[Form, Run]] = []
+        for forms in orders:
+            tried += [(form, self._in_form(reference, drawn, form)) for form in forms]
+            agreeing = [(form, run) for form, run in tried if len(tried) > 1 and self.agrees_with(run)]
+            if agreeing:
+                form, run = min(agreeing, key=lambda item: self._distance(item[1]))
+                break
+        else:
+            form, run = max(tried, key=lambda item: self._likeness(item[1])) if len(tried) > 1 else tried[0]
+            self.is_comparable = len(tried) == 1 or self._likeness(run)[0] > 0
+        if run.by_order and not self.agrees_with(run):
+            form, run = self._exchanged(reference, drawn, form, run)
+        self.form = form
+        return run
+
+    def _in_form(self, reference: Reference, drawn: Inputs, form: Form) -> Run:
+        return self._in_our_layout(reference.run(form.apply(drawn), self.before))
+
+    def _exchanged(self, reference: Reference, drawn: Inputs, form: Form, run: Run) -> tuple[Form, Run]:
+        """Returns a form with two inputs in each other's place, if the outputs agree with that, else that
+        given."""
+        for other in exchanged_forms(form, run.by_order):
+            with suppress(
+                CoremlscopeError
+            ):  # An index, for one, is beyond the table that the other one suits.
+                found = self._in_form(reference, drawn, other)
+                if self.agrees_with(found):
+                    return other, found
+        return form, run
+
+    def _likeness(self, theirs: Run) -> tuple[float, float]:
+        """Returns how many computed values are those of the reference, or whether the outputs are near where
+        no others are known; and how near they are."""
+        distance = self._distance(theirs)
+        if not theirs.has_intermediates:
+            return float(distance <= _NEAR), -distance
+        pairs = pair_runs(self.exact, theirs, _match(self.exact, theirs))
+        return sum(pair.how == "value" and bool(self.exact.values[pair.ours].op) for pair in pairs), -distance
 
     def _in_our_layout(self, theirs: Run) -> Run:
         """Returns a run of the reference with the channels of its outputs where those of the model are, if
@@ -329,11 +365,12 @@ class Check:
 
     def agrees_with(self, theirs: Run) -> bool:
         """Returns whether the outputs in float32 are those of another run of the reference."""
-        before, self.theirs = self.theirs, theirs
+        before = getattr(self, "theirs", theirs), self.matched
+        self.theirs, self.matched = theirs, _match(self.exact, theirs)
         try:
             return all(output.passed for output in self.compare(self.exact, "fp32"))
         finally:
-            self.theirs = before
+            self.theirs, self.matched = before
 
     def failing(self, label: str) -> list[str]:
         """Returns the names of the values of outputs that differ in a run."""

@@ -69,6 +69,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
         steps: The preprocessing that the model holds, by input.
         rows: The number of rows of the table that an input indexes, by input.
         masks: The inputs that are masks of 0 and 1.
+        images: The order of the colours of each image: `RGB`, `BGR`, or empty for grey.
     """
 
     tensors: Mapping[str, Array]
@@ -78,6 +79,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     steps: Mapping[str, Preprocessing]
     rows: Mapping[str, int]
     masks: frozenset[str]
+    images: Mapping[str, str] = {}
 
     @property
     def synthetic(self) -> tuple[str, ...]:
@@ -140,6 +142,11 @@ def choose_inputs(
         steps=steps,
         rows=limits,
         masks=masks,
+        images={
+            feature.name: feature.type.color_space if feature.type.color_space in ("RGB", "BGR") else ""
+            for feature in description.inputs
+            if isinstance(feature.type, ImageFeature)
+        },
     )
 
 
@@ -184,7 +191,7 @@ def other_kinds(chosen: Chosen, drawn: Inputs, seed: int = 0) -> Iterator[tuple[
                 made = _END * (2 * _unit(kind, given, generator) - 1)
                 made = {"faint": given * _FAINT, "zeros": np.zeros_like(given)}.get(kind, made)
             tensors[name] = np.ascontiguousarray(made, given.dtype)
-        prepared = {name: _prepare(tensors[name], drawn.steps[name]) for name in drawn.prepared}
+        prepared = {name: prepare(tensors[name], drawn.steps[name]) for name in drawn.prepared}
         yield kind, msgspec.structs.replace(drawn, tensors=tensors, prepared=prepared)
 
 
@@ -207,7 +214,7 @@ def further_inputs(drawn: Inputs, seed: int = 0) -> Iterator[Inputs]:
                 low = low if high > low else low - 1.0
                 made = low + (high - low) * generator.random(given.shape)
                 tensors[name] = np.asarray(made, given.dtype)
-        prepared = {name: _prepare(tensors[name], drawn.steps[name]) for name in drawn.prepared}
+        prepared = {name: prepare(tensors[name], drawn.steps[name]) for name in drawn.prepared}
         yield msgspec.structs.replace(drawn, tensors=tensors, prepared=prepared)
 
 
@@ -296,10 +303,11 @@ def _prepared(
     """Returns the images after the preprocessing that the model holds."""
     images = {feature.name for feature in features if isinstance(feature.type, ImageFeature)}
     held = {name: step for name, step in steps.items() if step.ops and name in images}
-    return {name: _prepare(tensors[name], step) for name, step in held.items()}
+    return {name: prepare(tensors[name], step) for name, step in held.items()}
 
 
-def _prepare(pixels: Array, step: Preprocessing) -> Array:
+def prepare(pixels: Array, step: Preprocessing) -> Array:
+    """Returns pixels after a preprocessing: `scale × p + bias`."""
     planes = (1, -1, 1, 1)
     scale, bias = np.array(step.scale).reshape(planes), np.array(step.bias).reshape(planes)
     return np.asarray(pixels * scale + bias, np.float32)

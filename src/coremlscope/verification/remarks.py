@@ -3,14 +3,11 @@ declare: shapes of inputs, preprocessing, names of classes."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 
 import numpy as np
 
-from coremlscope.base.errors import CoremlscopeError
-from coremlscope.base.findings import Finding, Severity
+from coremlscope.base.findings import Finding
 from coremlscope.describe.preprocessing import Preprocessing, find_preprocessing
 from coremlscope.model.features import describe_feature
 from coremlscope.model.ir import Constant
@@ -18,6 +15,7 @@ from coremlscope.model.ir.rewriting import constant_argument, constants_of
 from coremlscope.results.verification import ComparedOutput
 from coremlscope.runtime.execution.binding import Chosen
 from coremlscope.verification.check import Check
+from coremlscope.verification.input_forms import is_usual
 from coremlscope.verification.inputs import Inputs, mask_inputs
 from coremlscope.verification.outputs import Tolerance, worst_error
 from coremlscope.verification.references.arrays import SavedReference
@@ -40,7 +38,7 @@ def note_inputs(check: Check, reference: Reference, drawn: Inputs) -> list[Findi
     """
     return [
         *_recorded(check, reference, drawn),
-        *_in_order(check, reference, drawn),
+        *_in_order(check),
         *_constants(check, drawn),
     ]
 
@@ -100,29 +98,36 @@ def unused_limits(outputs: Iterable[ComparedOutput], tolerance: Tolerance) -> It
             )
 
 
-def _in_order(check: Check, reference: Reference, drawn: Inputs) -> Iterator[Finding]:
-    """Yields a remark on inputs that were assigned by their order only, and on two with which, exchanged, the
-    outputs agree."""
-    by_order = check.theirs.by_order
-    if not by_order:
-        return
-    pairs = ", ".join(f"{ours} as {theirs}" for theirs, ours in by_order.items())
-    text = (
-        "The inputs of the reference have other names, and more than one of the model suits them: it is"
-        f" given {pairs}, in their order."
-    )
-    differs = bool(check.failing("fp32"))
-    for first, second in itertools.combinations(by_order.values(), 2) if differs else ():
-        given = drawn.tensors
-        exchanged = {**given, first: given[second], second: given[first]}
-        with suppress(CoremlscopeError):  # An index, for one, is beyond the table that the other one suits.
-            if check.agrees_with(reference.run(exchanged, check.before)):
-                check.is_explained = True
-                text += f" With {first} and {second} exchanged, all outputs agree in float32."
-                break
-    severity: Severity = "warning" if differs else "info"
-    hint = "give the inputs of both the same names"
-    yield Finding(id="inputs-in-order", severity=severity, text=text, hint=hint)
+def _in_order(check: Check) -> Iterator[Finding]:
+    """Yields a remark on inputs that were assigned by their order only."""
+    if check.theirs.by_order:
+        pairs = ", ".join(f"{ours} as {theirs}" for theirs, ours in check.theirs.by_order.items())
+        yield Finding(
+            id="inputs-in-order",
+            severity="warning" if check.failing("fp32") else "info",
+            text="The inputs of the reference have other names, and more than one of the model suits them: it"
+            f" is given {pairs}, in their order.",
+            hint="give the inputs of both the same names",
+        )
+
+
+def note_preprocessing(check: Check, drawn: Inputs) -> None:
+    """Adds a difference for each image that the model prepares as networks commonly do not, where the
+    reference does not prepare it: nothing shows then that this is meant."""
+    for name in drawn.prepared if check.form is not None and check.form.is_prepared else ():
+        step = drawn.steps[name]
+        if not is_usual(step):
+            check.outputs.append(
+                ComparedOutput(
+                    name=name,
+                    reference="",
+                    run="interface",
+                    meaning="preprocessing",
+                    passed=False,
+                    status="only in the model",
+                    why=f"the reference does not prepare it, and networks do not commonly take {step.text}",
+                )
+            )
 
 
 def _constants(check: Check, drawn: Inputs) -> Iterator[Finding]:

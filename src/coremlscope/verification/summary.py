@@ -45,20 +45,31 @@ def summarise(check: Check, drawn: Inputs, later: Check | None) -> Verification:
             what = "other synthetic inputs" if drawn.synthetic else "the same inputs"
             calls = "call 2" if later.number == 2 else f"calls 2 to {later.number}"
             notes.append(f"{calls}: {what}, with the states of the call before")
+    is_known = check.is_comparable or any(fault.cause != "unknown" for fault in faults)
     return Verification(
         model="" if model.source is None else path_text(model.source),
         function=check.name,
         reference=check.theirs.label,
         inputs=tuple(notes),
+        contract=_contract(check, drawn),
+        is_comparable=is_known,
         outputs=tuple(outputs),
         passed=all(output.passed for output in outputs),
         runs=tuple(dict.fromkeys(output.run for output in outputs)),
         recorded=sum(bool(value.op) for value in searched.exact.values.values()),
         pairs=tuple(_paired(searched, pair) for pair in searched.pairs),
-        faults=tuple(faults),
+        faults=tuple(faults) if is_known else (),
         findings=tuple(findings),
         version=__version__,
     )
+
+
+def _contract(check: Check, drawn: Inputs) -> str:
+    form = check.form
+    if form is None or not form.text:
+        return ""
+    has_more = bool(drawn.prepared) and not form.is_prepared
+    return f"the reference gets {form.text}{', and prepares it itself' if has_more else ''}"
 
 
 def _kinds_until(check: Check) -> tuple[str, ...]:

@@ -40,7 +40,13 @@ from coremlscope.verification.references.contract import Reference
 from coremlscope.verification.references.core_ai import CORE_AI, CoreAIReference
 from coremlscope.verification.references.core_ml_model import CoreMLReference
 from coremlscope.verification.references.torch_program import ModuleReference
-from coremlscope.verification.remarks import compare_interfaces, compare_labels, note_inputs, unused_limits
+from coremlscope.verification.remarks import (
+    compare_interfaces,
+    compare_labels,
+    note_inputs,
+    note_preprocessing,
+    unused_limits,
+)
 from coremlscope.verification.search import find_faults, find_unit_faults
 from coremlscope.verification.summary import summarise
 from coremlscope.verification.suppression import verify_suppression
@@ -119,6 +125,7 @@ def verify(
     check.run_both(opened, drawn)
     remarks = [*_interfaces(check, opened), *_training(check, opened, drawn)]
     remarks += note_inputs(check, opened, drawn)
+    note_preprocessing(check, drawn)
     begun, states = check, begin_with_states(check)
     if states is not None:  # What follows is compared with states that begin as those of the reference.
         begun = check.of(states)
