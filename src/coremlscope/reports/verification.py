@@ -136,7 +136,8 @@ def _headline(found: Verification) -> str:
         nearest = f"; the nearest: {found.contract}" if found.contract else ""
         return f"not comparable: outputs differ, and no form of the inputs is sure{nearest}"
     first = failed[0]
-    size = "" if first.relative is None else f" ({first.relative:.2g} of its size)"
+    is_unsized = first.relative is None or first.largest is None
+    size = "" if is_unsized else f" ({first.relative:.2g} of its size)"
     how = first.why if first.largest is None else f"by up to {first.largest:.3g}"
     what = f"{first.name} {how}{size} in {first.run}"
     if first.status != "paired":

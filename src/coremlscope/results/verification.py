@@ -61,7 +61,7 @@ class ComparedOutput(msgspec.Struct, frozen=True, kw_only=True):
         name: The output.
         reference: Its name in the reference.
         run: How the model ran: `fp32`, `fp16`, `fp16-inside` with parts of operations rounded as well,
-            `fp16-sums` with sums of products rounded on their way, or a compute unit; `fp32-call-2` and the
+            or a compute unit; `fp32-call-2` and the
             like for a later call, which begins with the states of the one before; `fp32-zeros` and the like
             for another kind of inputs.
         meaning: What it means.

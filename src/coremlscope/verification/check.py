@@ -21,7 +21,7 @@ from coremlscope.results.verification import (
     VerifiedFault,
 )
 from coremlscope.runtime.execution.binding import choose_function
-from coremlscope.verification.arithmetic import ARITHMETICS
+from coremlscope.verification.arithmetic import INSIDE, with_overflow
 from coremlscope.verification.causes.site import Verdict
 from coremlscope.verification.distance import finite, relative_error
 from coremlscope.verification.edits import with_half_results
@@ -33,7 +33,6 @@ from coremlscope.verification.outputs import (
     ahead_of,
     compare_logits,
     compare_output,
-    compare_values,
     match_outputs,
     meaning_of,
     unmatched_outputs,
@@ -157,9 +156,7 @@ class Check:
         if run == "fp32":
             return self.call.with_function(body)
         body = self.as_half(body)
-        for arithmetic in ARITHMETICS:
-            body = arithmetic.write(body) if arithmetic.run == run else body
-        return self.call.with_function(body)
+        return self.call.with_function(with_overflow(body) if run == INSIDE else body)
 
     def outputs_with(self, run: str, given: Mapping[str, Array]) -> list[ComparedOutput]:
         """Compares the outputs of a run in which some values are others, and what is computed of them.
@@ -184,18 +181,11 @@ class Check:
             one for one in outputs if one.meaning != "logits" or one.name.split(" before ")[0] not in fixed
         ]
 
-    def errors_of_rounding(self, run: str, exact: Run, types: Collection[str] = ()) -> dict[str, float]:
-        """Returns the errors that rounding makes in each operation alone, by the name of its value.
-
-        Args:
-            run: How values are rounded; see `run_in`.
-            exact: The values that operations are given.
-            types: The types of these operations; empty for all.
-        """
-        given = {name: value.array for name, value in exact.values.items() if value.op}
-        names = [name for name in given if not types or exact.values[name].type in types]
-        local = run_from(self._call_in(run), given, names, "fp16")
-        return {name: relative_error(local[name], given[name]) for name in names}
+    def errors_of_rounding(self) -> dict[str, float]:
+        """Returns the errors that rounding makes in each operation alone, by the name of its value."""
+        given = {name: value.array for name, value in self.exact.values.items() if value.op}
+        local = run_from(self._call_in("fp16"), given, list(given), "fp16")
+        return {name: relative_error(local[name], given[name]) for name in given}
 
     def run_both(self, reference: Reference, drawn: Inputs, *, is_rounded: bool = True) -> None:
         """Runs the model, in float32 and rounded, and the reference on the inputs that suit it best.
@@ -223,8 +213,6 @@ class Check:
             self.outputs += self.compare(self.rounded, "fp16")
         self.progress("pairing intermediate values")
         self.pairs = pair_runs(self.exact, self.theirs, self.matched)
-        inner = compare_values(self.exact, self.pairs, "fp32") if self.passes else None
-        self.outputs += [inner] if inner is not None else []
         self.outputs += self.unmatched("fp32")
 
     def unmatched(self, run: str) -> list[ComparedOutput]:

@@ -11,13 +11,14 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 
 from coremlscope.model.ir import Array
 from coremlscope.verification.causes.rounding import Rounded
 from coremlscope.verification.causes.site import Site
 from coremlscope.verification.check import Check
-from coremlscope.verification.distance import unmasked_error
+from coremlscope.verification.distance import find_unmasked, relative_error, unmasked_error
 from coremlscope.verification.intermediates import Run
 from coremlscope.verification.own_run import FunctionCall, run_from
 from coremlscope.verification.pairing import Pair
@@ -27,6 +28,8 @@ from coremlscope.verification.pairing import Pair
 _MADE = {True: 1e-2, False: 1e-3}
 #: Where an output is off by more, this is a large error of an intermediate value.
 _LARGE = 2e-2
+#: Paired values differ though outputs agree: by far more than rounded weights, and 8-bit ones, make of them.
+_APART = 0.05
 #: The relative error of rounding to fp16.
 _ROUNDING = 2.0**-11
 #: An error of the arguments that grows by this factor, and more, is made by the operation that amplifies it.
@@ -109,6 +112,67 @@ def _site(check: Check, pairs: Sequence[Pair], errors: Errors, wrong: Sequence[s
         is_half=check.has_rounded_weights,
         until=until,
     )
+
+
+class Stage(msgspec.Struct, frozen=True, kw_only=True):
+    """A value that differs though the outputs agree.
+
+    Attributes:
+        site: The value.
+        error: Its error on the reference's own values, beside what is masked.
+        is_sure: Whether what reads it computes the reference's values from that of the reference: if not,
+            another value of the model stands for it, such as that behind a folded normalization.
+    """
+
+    site: Site
+    error: float
+    is_sure: bool
+
+
+def locate_stage(check: Check, until: float) -> Stage | None:
+    """Finds the first operation that gets equal arguments and returns another result, though what follows
+    hides it: a mean, a softmax, a function that saturates.
+
+    Args:
+        check: The verification, of which all outputs agree.
+        until: When experiments with the value end.
+    """
+    apart = [pair for pair in check.pairs if pair.error > _APART and check.exact.values[pair.ours].op]
+    if not apart:
+        return None
+    errors = errors_made(check, check.pairs)
+    found: list[Stage] = []
+    for name in (pair.ours for pair in apart if errors.made.get(pair.ours, 0.0) > _APART):
+        site = _site(check, check.pairs, errors, [name], until)
+        error = _beside_masks(site.local, site.expected)
+        readers = _paired_below(check.exact, name, errors.given)
+        if error > _APART and site.inherited <= _APART and readers:
+            is_sure = all(errors.made.get(reader, 0.0) <= _APART for reader in readers)
+            found.append(Stage(site=site, error=error, is_sure=is_sure))
+    return next((one for one in found if one.is_sure), next(iter(found), None))
+
+
+def _beside_masks(ours: Array, theirs: Array) -> float:
+    """Returns the relative error of the finite elements that no large number masks on either side."""
+    if ours.dtype.kind != "f" or not ours.size:
+        return relative_error(ours, theirs)
+    keep = np.isfinite(ours) & np.isfinite(theirs)
+    pair = [np.where(keep, one, 0.0) for one in (ours, theirs)]
+    keep &= find_unmasked(pair[0]) & find_unmasked(pair[1])
+    return relative_error(ours[keep], theirs[keep]) if keep.any() else 0.0
+
+
+def _paired_below(run: Run, name: str, known: Collection[str]) -> set[str]:
+    """Returns the nearest paired values that are computed from a value."""
+    waiting, found, seen = [name], set[str](), set[str]()
+    while waiting:
+        for reader in run.readers.get(waiting.pop(), ()):
+            if reader in known:
+                found.add(reader)
+            elif reader not in seen:
+                seen.add(reader)
+                waiting.append(reader)
+    return found
 
 
 def same_site(site: Site, call: FunctionCall, theirs: Run) -> Site:

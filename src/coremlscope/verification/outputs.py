@@ -23,7 +23,7 @@ from coremlscope.verification.distance import (
     signal_to_noise_db,
 )
 from coremlscope.verification.intermediates import Intermediate, Run
-from coremlscope.verification.pairing import Pair, general_type, plain_name
+from coremlscope.verification.pairing import general_type, plain_name
 
 #: The largest relative error of outputs by default: that of some ten roundings to fp16, and of float32.
 _RELATIVE = {"fp16": 2e-2, "fp32": 1e-3}
@@ -38,8 +38,6 @@ _SATURATING = frozenset({"softmax", "logsoftmax", "sigmoid", "tanh", "reduce_arg
 _KEEPING = frozenset({"cast", "reshape", "squeeze", "expand_dims", "identity"})
 #: Operations that choose a class.
 _CHOOSING = frozenset({"reduce_argmax", "softmax"})
-#: Intermediate values that differ by more are not the same, and as many pairs say what the model computes.
-_APART, _FEWEST = 0.1, 4
 
 
 class Tolerance(msgspec.Struct, frozen=True, kw_only=True):
@@ -376,34 +374,6 @@ def ahead_of(run: Run, name: str) -> list[str]:
             return []
         value = run.values[value.inputs[0]]
     return []
-
-
-def compare_values(ours: Run, pairs: Iterable[Pair], label: str) -> ComparedOutput | None:
-    """Compares the intermediate values: if most differ, the model computes something else, though its
-    outputs happen to agree.
-
-    Args:
-        ours: The run of the model.
-        pairs: The pairs of its values.
-        label: How it ran.
-
-    Returns:
-        A comparison that did not pass; None if most values agree.
-    """
-    known = [pair for pair in pairs if pair.how != "output" and ours.values[pair.ours].op]
-    apart = [pair for pair in known if pair.error > _APART]
-    if len(known) < _FEWEST or len(apart) <= len(known) // 2:
-        return None
-    worst = max(pair.error for pair in apart)
-    return ComparedOutput(
-        name="intermediate values",
-        reference="",
-        run=label,
-        meaning="array",
-        passed=False,
-        relative=finite(worst),
-        why=f"{len(apart)} of {len(known)} paired values are off by more than {_APART:.0%}",
-    )
 
 
 def worst_error(outputs: Iterable[ComparedOutput]) -> float:
