@@ -56,7 +56,7 @@ def _dividing(values: dict[str, np.ndarray]) -> np.ndarray:
 def _headline(found: Verification) -> str:
     title = next(iter(verification_document(found)))
     assert isinstance(title, Title)
-    return title.text
+    return title.text.removeprefix("✓ ").removeprefix("✗ ")
 
 
 @pytest.mark.parametrize(

@@ -57,8 +57,8 @@ _CAUSES: dict[Cause, str] = {
 _OUTPUT_TITLES = ("output", "run", "as", "", "largest", "relative", "SNR", "cosine", "")
 _VALUE_TITLES = ("place", "model", "reference")
 _PAIR_TITLES = ("operation", "value", "reference", "paired by", "fp32", "made", "fp16")
-#: Pairs that are shown where not all are wanted.
-_SHOWN = 8
+#: Pairs, outputs and operations that are shown where not all are wanted.
+_SHOWN, _OUTPUTS, _FAULTS = 4, 8, 2
 _KINDS = {"conversion": "conversion fault", "precision": "precision fault", "unit": "fault of a compute unit"}
 
 
@@ -69,7 +69,7 @@ def verification_document(found: Verification, *, has_pairs: bool = False) -> It
         found: The verification.
         has_pairs: Whether to list all paired values, instead of those around the first fault.
     """
-    yield Title(_headline(found))
+    yield Title(f"{'✓' if found.passed else '✗'} {_headline(found)}")
     yield Facts(
         [
             ("model", ", ".join(filter(None, (found.model and model_name(found.model), found.function)))),
@@ -77,19 +77,29 @@ def verification_document(found: Verification, *, has_pairs: bool = False) -> It
             ("inputs", "; ".join(found.inputs)),
         ]
     )
-    yield Heading("Outputs", "next to those of the reference")
-    yield Table(_columns(_OUTPUT_TITLES), _output_rows(found))
     if found.faults:
         yield Heading("The first operation that differs")
-    for fault in found.faults:
-        text, more = _fault_lines(fault)
-        yield Item(text, more.splitlines(), "✗", "error")
+    items = [_fault_item(fault) for fault in found.faults]
+    yield from items[:_FAULTS]
+    if items[_FAULTS:]:
+        yield Folded("Further operations", str(len(items) - _FAULTS), tuple(items[_FAULTS:]), is_extra=True)
+    yield Heading("Outputs", "next to those of the reference")
+    rows = sorted(found.outputs, key=lambda output: output.passed)
+    yield Table(_columns(_OUTPUT_TITLES), [_output_row(output) for output in rows[:_OUTPUTS]])
+    if rows[_OUTPUTS:]:
+        every = Table(_columns(_OUTPUT_TITLES), [_output_row(output) for output in found.outputs])
+        yield Folded("All outputs", str(len(rows)), (every,), is_extra=True)
     values = [(fault.op, *row) for fault in found.faults for row in _value_rows(fault)]
     if values:
         columns = tuple(map(Column, ("operation", *_VALUE_TITLES)))
         yield Folded("Values next to each other", "", (Table(columns, values),), is_extra=True)
     yield from _pairs(found, has_pairs)
     yield from findings(found.findings)
+
+
+def _fault_item(fault: VerifiedFault) -> Item:
+    text, more = _fault_lines(fault)
+    return Item(text, more.splitlines(), "✗", "error")
 
 
 def _pairs(found: Verification, has_pairs: bool) -> Iterator[Block]:
@@ -122,34 +132,32 @@ def _headline(found: Verification) -> str:
     output."""
     failed = [output for output in found.outputs if not output.passed]
     if not failed:
-        alone = [output for output in found.outputs if output.status != "paired"]
-        worst = max((output.relative or 0.0 for output in found.outputs), default=0.0)
-        within = "fp16" if any(run.startswith("fp16") for run in found.runs) else "float32"
-        if_so = f", if {found.contract}" if found.contract else ""
-        text = f"same within {within}{if_so}: outputs differ by up to {worst:.1g} of their size"
-        text = f"same{if_so}: all outputs are equal" if worst == 0 else text
-        if not alone:
-            return text
-        listed = "; ".join(f"{one.name}, {one.why}" for one in alone)
-        return f"{text.replace('same', 'outputs agree', 1)}; not compared: {listed}"
+        return _agreement(found)
     if not found.is_comparable:
         nearest = f"; the nearest: {found.contract}" if found.contract else ""
         return f"not comparable: outputs differ, and no form of the inputs is sure{nearest}"
-    first = failed[0]
-    is_unsized = first.relative is None or first.largest is None
-    size = "" if is_unsized else f" ({first.relative:.2g} of its size)"
-    how = first.why if first.largest is None else f"by up to {first.largest:.3g}"
-    what = f"{first.name} {how}{size} in {first.run}"
-    if first.status != "paired":
-        what = f"{first.name}: {first.why}"
     more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
     cause = f"; {_CAUSES[found.faults[0].cause]}" if found.faults else ""
-    return f"different: {what}{more}{cause}"
+    return f"different: {_difference(failed[0])}{more}{cause}"
 
 
-def _output_rows(found: Verification) -> list[tuple[str, ...]]:
-    """Returns a row for each output of each run."""
-    return [_output_row(output) for output in found.outputs]
+def _agreement(found: Verification) -> str:
+    worst = max((output.relative or 0.0 for output in found.outputs), default=0.0)
+    within = "fp16" if any(run.startswith("fp16") for run in found.runs) else "float32"
+    if_so = f", if {found.contract}" if found.contract else ""
+    size = f" within {within}{if_so}: outputs differ by up to {worst:.1g} of their size"
+    size = size if worst else f"{if_so}: all outputs are equal"
+    alone = [output for output in found.outputs if output.status != "paired"]
+    if not alone:
+        return f"same{size}"
+    return f"outputs agree{size}; not compared: {'; '.join(f'{one.name}, {one.why}' for one in alone)}"
+
+
+def _difference(output: ComparedOutput) -> str:
+    if output.largest is None:
+        return f"{output.name}: {output.why}"
+    size = "" if output.relative is None else f" ({output.relative:.2g} of its size)"
+    return f"{output.name} by up to {output.largest:.3g}{size} in {output.run}"
 
 
 def _output_row(output: ComparedOutput) -> tuple[str, ...]:
@@ -230,12 +238,12 @@ def _fault_lines(fault: VerifiedFault) -> tuple[str, str]:
     made = "" if fault.made is None else f"; on exact arguments it is off by {fault.made:.2g}"
     where = f"{fault.type} {fault.name!r} ({fault.op})"
     seen = f", first seen at {fault.seen_at}" if fault.seen_at else ""
-    more = f"\nalso off on exact arguments: {', '.join(fault.others)}" if fault.others else ""
+    others = [op for op in fault.others if op not in fault.alike]
+    more = f"\nlikewise: {', '.join(fault.alike)}" if fault.alike else ""
+    more += f"\nalso off on exact arguments: {', '.join(others[:4])}" if others else ""
     text = f"{_CAUSES[fault.cause]}: {fault.text}\nits arguments are off by {inherited}{made}{more}"
     if fault.cause != "unknown" and fault.elements:
         text += f"\n{fault.explained:,} of {fault.elements:,} elements are as this predicts"
-    if fault.also:
-        text += f"\nalso explained by: {', '.join(fault.also)}"
     if fault.values:
         pairs = (f"{_exact(one.model)} for {_exact(one.reference)}" for one in fault.values[:3])
         text += f"\nmodel for reference: {', '.join(pairs)}"

@@ -156,7 +156,6 @@ class VerifiedFault(msgspec.Struct, frozen=True, kw_only=True):
         alike: Ids of further operations with the same cause.
         elements: The number of elements that the cause predicts, on all inputs and at all steps.
         explained: How many of them are as predicted: all, unless the cause is not known.
-        also: Further causes that explain all elements, less simple ones.
         values: The elements of the value that differ most.
         advice: What mends it, as a sentence; empty if that is not known.
         code: The line that does it where the model is converted, or in the network; empty likewise.
@@ -178,7 +177,6 @@ class VerifiedFault(msgspec.Struct, frozen=True, kw_only=True):
     alike: tuple[str, ...] = ()
     elements: int = 0
     explained: int = 0
-    also: tuple[str, ...] = ()
     values: tuple[DifferingElement, ...] = ()
     advice: str = ""
     code: str = ""

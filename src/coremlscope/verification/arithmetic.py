@@ -1,9 +1,9 @@
 """Arithmetic of the Neural Engine inside operations, of which rounded results do not show what is lost.
 
 It computes some operations from exponentials: `softplus(12)` is 12 in any arithmetic, but e¹² is no fp16
-number. Such results are 0 above a limit, and Mish, x · tanh(softplus(x)), returns 0 instead of x. The CPU and the
-GPU are right (sources: apple/coremltools issues 2687 and 2690, on M1 to M4, and 2359 for Mish, which has a
-softplus).
+number. Such results are 0 above a limit, and Mish, x · tanh(softplus(x)), returns 0 instead of x. The CPU
+and the GPU are right (sources: apple/coremltools issues 2687 and 2690, on M1 to M4, and 2359 for Mish, which
+has a softplus).
 """
 
 from __future__ import annotations

@@ -411,7 +411,6 @@ class Check:
                 others=others[:_MOST_OTHERS],
                 elements=verdict.elements,
                 explained=verdict.elements,
-                also=verdict.also,
                 values=() if pair is None else tuple(_differing(*pair)),
                 advice=verdict.advice,
                 code=verdict.code,

@@ -240,6 +240,27 @@ def run_from(
     return _run(call, body, wanted, precision, feeds)[0]
 
 
+def near(function: Function, name: str, bounds: Collection[str]) -> Function:
+    """Returns a function with those operations only that lie between some values and one that is computed of
+    them, for `run_from`: experiments with it copy less. The ids of operations stay.
+
+    Args:
+        function: The function.
+        name: The value.
+        bounds: The names of the values above it that are given.
+    """
+    wanted, kept = {name}, list[Op]()
+    for op in reversed(function.graph.ops):
+        if not any(value.name in wanted for value in op.outputs):
+            continue
+        if op.blocks or _state_of(op):
+            return function
+        kept.append(op)
+        if not any(value.name in bounds for value in op.outputs):
+            wanted.update(a.name for given in op.inputs.values() for a in given if isinstance(a, Value))
+    return replace(function, graph=replace(function.graph, ops=tuple(reversed(kept)), outputs=()))
+
+
 def _needed(
     ops: Sequence[Op], names: Collection[str], instead: Mapping[str, Value]
 ) -> tuple[tuple[Op, ...], set[str]]:

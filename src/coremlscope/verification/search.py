@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec.structs
 import numpy as np
@@ -80,6 +80,11 @@ def _find_conversion_faults(check: Check, until: float) -> None:
         return
     check.progress("looking for the first operation that differs")
     sites, check.made = locate_conversion(check, check.pairs, failing, until)
+    _add_sites(check, sites)
+
+
+def _add_sites(check: Check, sites: Iterable[Site]) -> None:
+    """Adds the faults of values that are wrong, until the outputs are right without them."""
     right: dict[str, Array] = {}
     for site in sites:
         right[site.value.name] = site.expected

@@ -18,7 +18,7 @@ from coremlscope.results.verification import Cause
 from coremlscope.verification.distance import explains_all, unmasked_error
 from coremlscope.verification.edits import set_constant, with_op
 from coremlscope.verification.intermediates import Intermediate, Parameter, Run
-from coremlscope.verification.own_run import FunctionCall, run_from
+from coremlscope.verification.own_run import FunctionCall, near, run_from
 from coremlscope.verification.pairing import Pair
 
 #: Weights are compared element by element up to this size.
@@ -27,8 +27,6 @@ _MOST_WEIGHTS = 1 << 24
 _EACH = {True: 1e-2, False: 1e-3}
 #: A cause makes the error smaller by this factor.
 _BETTER = 10
-#: How long further causes are tried once one is found, in seconds.
-_FURTHER_SECONDS = 2.0
 
 
 class Place(Protocol):
@@ -93,7 +91,6 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         value: The name of a value of the operation at fault.
         text: The cause as a sentence.
         elements: The number of elements that it explains, on all inputs.
-        also: Further causes that explain each element.
         advice: What mends it.
         code: The line that does it.
     """
@@ -102,7 +99,6 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     value: str
     text: str
     elements: int = 0
-    also: tuple[Cause, ...] = ()
     advice: str = ""
     code: str = ""
 
@@ -122,11 +118,8 @@ def judge(
         unknown: What is said if none does; the causes that formed a hypothesis are added.
         others: Returns the same place with other inputs, and at further steps.
     """
-    best: Verdict | None = None
-    refuted, until = dict[str, None](), math.inf
+    refuted = dict[str, None]()
     for row in rows:
-        if time.monotonic() > until:
-            break
         for found in row.propose(place):
             predicted, observed = found.predict(place)
             if predicted is None:
@@ -135,32 +128,18 @@ def judge(
             if not place.tells(predicted, observed):
                 continue
             further = [(one, found.predict(one)) for one in others()]
-            if not all(one.tells(*pair) for one, pair in further):
-                continue
-            cause = found.cause or row.cause
-            if best is None:
-                elements = sum(
-                    int(np.asarray(one).size) for one in (observed, *(pair[1] for _, pair in further))
+            if all(one.tells(*pair) for one, pair in further):
+                several = (observed, *(pair[1] for _, pair in further))
+                return Verdict(
+                    cause=found.cause or row.cause,
+                    value=found.value,
+                    text=found.text,
+                    elements=sum(int(np.asarray(one).size) for one in several),
+                    advice=found.advice or row.fix,
+                    code=found.code,
                 )
-                best, until = _verdict(row, found, elements), time.monotonic() + _FURTHER_SECONDS
-            elif cause not in (best.cause, *best.also):
-                best = msgspec.structs.replace(best, also=(*best.also, cause))
-            break
-    if best is not None:
-        return best
     text = f"{unknown.text}; tried and refuted: {', '.join(refuted)}" if refuted else unknown.text
     return msgspec.structs.replace(unknown, text=text)
-
-
-def _verdict(row: Row[At], found: Hypothesis[At], elements: int) -> Verdict:
-    return Verdict(
-        cause=found.cause or row.cause,
-        value=found.value,
-        text=found.text,
-        elements=elements,
-        advice=found.advice or row.fix,
-        code=found.code,
-    )
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
@@ -252,10 +231,13 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
         if time.monotonic() > self.until:
             return None
         name = name or self.value.name
+        if name in self.given and name != self.value.name:
+            return self.given[name]
         try:
-            function = set_constant(self.call.function, changes) if changes else self.call.function
-            function = with_op(function, op) if op is not None else function
             bounds = {pair.ours: self.given[pair.ours] for pair in self.bounds}
+            function = self.once("near", lambda _: near(self.call.function, self.value.name, bounds))
+            function = set_constant(function, changes) if changes else function
+            function = with_op(function, op) if op is not None else function
             fed = {
                 key: np.asarray(array, self.ours.values[key].array.dtype)
                 for key, array in {**bounds, **(given or {})}.items()
