@@ -27,13 +27,12 @@ function read() {
     })),
     shares: texts(".card-where span.unit-count").map((one) => one.replace(/\s+/g, " ")),
     reasons: texts(".card-where .answer-list li:not(.faint)"),
-    kinds: titles(".kind-part"),
-    blocks: texts(".card-time .answer-text:not(.time-waits)"),
-    waits: texts(".time-waits"),
+    parts: rows(".card-time .spending li", (one) => [one.firstElementChild.textContent.trim(), texts(".spending-time .faint", one)[0]]),
+    settings: texts(".setting-chips button").map((one) => one.replace(/\s+/g, " ")),
     changes: rows(".changes li", (one) => [
       texts(".change-text", one)[0],
-      texts(".change-facts b", one)[0],
-      texts(".change-facts .faint", one)[0],
+      texts(".change-facts b", one)[0] ?? "",
+      texts(".change-facts .faint", one)[0] ?? "",
       ...texts("code", one),
     ]),
   };

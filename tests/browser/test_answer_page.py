@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from coremlscope import api
 from coremlscope.base.units import format_bytes, format_duration
+from coremlscope.devices.catalog import DEFAULT_DEVICES
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.reports.page import render_html
-from coremlscope.results.answer import Answer, Proposal, Speed
-from coremlscope.studies.answer.answer import answer_models
+from coremlscope.results.answer import Answer, Proposal
+from coremlscope.results.profile import Profile
 from tests.support.advised_models import answered_models
 from tests.support.browser import Drive
 
@@ -24,60 +25,59 @@ def test_the_first_screen_has_the_figures_of_the_answer(
     drive: Drive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.platform", "linux")
-    answers, pages = [], []
+    profiles, pages = [], []
     for name, model in answered_models().items():
         package = tmp_path / f"{name}.mlpackage"
         write_mlpackage(model, package)
-        answer, (profile,) = answer_models(package)
-        page = tmp_path / f"{name}.html"
-        page.write_text(render_html(profile), encoding="utf-8")
-        answers.append(answer)
-        pages.append(page.as_uri())
+        # The page of a plan or an estimate shows what that of the bare form does.
+        for make in (api.answer, api.estimate, api.plan):
+            profile = make(package, DEFAULT_DEVICES)
+            page = tmp_path / f"{name}-{make.__name__}.html"
+            page.write_text(render_html(profile), encoding="utf-8")
+            profiles.append(profile)
+            pages.append(page.as_uri())
     seen = drive("answer", *pages)
     assert seen["complaints"] == seen["foreign"] == []
-    for answer, shown in zip(answers, seen["pages"], strict=True):
-        # Without a reason, the page lists operations that no rule is known for.
-        reasons = shown.pop("reasons")
-        assert reasons == list(answer.off_engine[:3]) or not answer.off_engine
-        assert shown == _expected(answer)
-    assert any(answer.off_engine for answer in answers)
+    for profile, shown in zip(profiles, seen["pages"], strict=True):
+        first, reasons = profile.answers[0], shown.pop("reasons")
+        assert len(reasons) == min(len(first.why), 3)
+        assert all(reason.text in text for reason, text in zip(first.why, reasons, strict=False))
+        assert shown == _expected(profile, tmp_path)
 
 
-def _expected(answer: Answer) -> dict[str, Any]:
-    first = answer.speeds[0]
-    rate = _rate(first)
+def _expected(profile: Profile, folder: Path) -> dict[str, Any]:
+    first = profile.answers[0]
+    assert first.latency is not None
     low, high = (format_duration(end) for end in (first.latency.low, first.latency.high))
-    trust = answer.trust
-    assert trust is not None
-    line = {"a": " of phones and tablets", "m": " of Macs"}.get(trust.chips, "")
-    error, within = _percent(trust.error), _percent(trust.within)
+    trust = [*(f"{one}." for one in first.trust.doubts), first.trust.accuracy]
+    load = []
+    if first.load is not None:
+        times = (format_duration(one.value) for one in (first.load.first_s, first.load.cached_s))
+        load = ["first load {}, later ones {}".format(*times)]
     return {
-        "verdict": [answer.verdict],
+        "verdict": [first.headline],
         "latency": [
             format_duration(first.latency.value),
-            f"{low} – {high} (80 % interval); {rate}",
-            f"Such estimates for the {_UNITS[trust.unit]}{line} were off by {error}"
-            f" (median of {trust.count} published figures); {within} were within the interval.",
+            f"{low} – {high} (80 % interval); {_rate(first)}",
+            *load,
+            " ".join(filter(None, trust)),
         ],
-        "devices": [_device(one) for one in answer.speeds],
+        "devices": [_device(one) for one in profile.answers if one.compute_units == "all"],
         "shares": [f"{_name(unit)} {_percent(part)}" for unit, part in _shares(first) if part >= 0.005],
-        "kinds": [f"{name} {_percent(part)}" for name, part in answer.kinds],
-        "blocks": [
-            f"{one.times} equal blocks are {_percent(one.share)} of it: {_listed(one.kinds)}"
-            for one in filter(None, [answer.blocks])
+        "parts": [[one.part, _percent(one.share)] for one in first.time],
+        "settings": [
+            f"{_SETTINGS[one.compute_units]} {format_duration(one.latency.value)}"
+            for one in profile.answers
+            if one.device == first.device and one.latency is not None
         ],
-        "waits": [_listed(answer.waits)],
-        "changes": [_change(one, answer) for one in (*answer.proposals, *filter(None, [answer.together]))],
+        "changes": [_change(one, folder) for one in first.changes],
     }
 
 
-def _listed(shares: Sequence[tuple[str, float]]) -> str:
-    return ", ".join(f"{name} {_percent(part)}" for name, part in shares if part >= 0.01)
-
-
-def _rate(speed: Speed) -> str:
+def _rate(answer: Answer) -> str:
     """The predictions a second of a shown duration, both with three digits."""
-    rate = float(f"{1 / float(f'{speed.latency.value:.3g}'):.3g}")
+    assert answer.latency is not None
+    rate = float(f"{1 / float(f'{answer.latency.value:.3g}'):.3g}")
     return f"about {rate:.0f} predictions a second"
 
 
@@ -90,36 +90,38 @@ def _name(unit: str) -> str:
     return _UNITS[unit] + {"neural_engine": "NE"}.get(unit, _UNITS[unit])
 
 
-def _shares(speed: Speed) -> list[tuple[str, float]]:
-    shares: list[tuple[str, float]] = [(unit, speed.placement.get(unit, 0.0)) for unit in _UNITS]  # type: ignore[call-overload]
+def _shares(answer: Answer) -> list[tuple[str, float]]:
+    shares: list[tuple[str, float]] = [(unit, answer.units.get(unit, 0.0)) for unit in _UNITS]  # type: ignore[call-overload]
     return [(unit, part) for unit, part in shares if part > 0]
 
 
-def _device(speed: Speed) -> dict[str, str]:
-    latency, best = speed.latency, speed.best
-    mark = "?" if best.certainty == "unclear" else ""
+def _device(answer: Answer) -> dict[str, str]:
+    latency, best = answer.latency, answer.best
+    assert latency is not None
+    assert best is not None
     parts = ", ".join(
         f"{_UNITS[unit]} {part * 100:.1f} % ({format_duration(part * latency.value)})"
-        for unit, part in _shares(speed)
+        for unit, part in _shares(answer)
     )
-    faster = f"{_SETTINGS[best.compute_units]} {format_duration(best.latency.value)}{mark}"
+    faster = f"{best.certainty} {format_duration(best.latency.value)}, {_SETTINGS[best.compute_units]}"
     return {
-        "device": f"{speed.device}, {speed.os}",
+        "device": f"{answer.device}, {answer.os}",
         "interval": f"{format_duration(latency.low)} – {format_duration(latency.high)}",
         "value": format_duration(latency.value),
         "units": parts,
-        "best": "" if best.certainty == "no gain" else faster,
+        "best": "" if best.compute_units == answer.compute_units else faster,
     }
 
 
-def _change(one: Proposal, answer: Answer) -> list[str]:
-    saving = f"{format_bytes(one.saved_bytes)} less"
-    if one.after is not None:
+def _change(one: Proposal, folder: Path) -> list[str]:
+    saving, facts = "", ""
+    if one.after is not None and one.before_s is not None:
         saving = f"{format_duration(one.before_s)} → {format_duration(one.after.value)}"
-    lines = (one.code, one.command.replace("MODEL", answer.models[0]))
-    return [
-        one.text,
-        saving,
-        one.certainty if one.is_checked else f"{one.certainty}, not checked",
-        *filter(None, lines),
-    ]
+    elif one.saved_bytes:
+        saving = f"{format_bytes(one.saved_bytes)} less"
+    if saving:
+        marks = [one.certainty]
+        marks += ["not planned again"] if not one.is_planned_again and one.after is not None else []
+        facts = ", ".join(marks + (["overlaps those above"] if one.overlaps else []))
+    command = one.command.replace(f"{folder}/", "")
+    return [one.text, saving, facts, *filter(None, (one.code, command))]

@@ -34,6 +34,7 @@ from coremlscope.cli.repetitions import (
 )
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_error, print_note
+from coremlscope.devices.catalog import DEFAULT_DEVICES
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.reports.renderers import RENDERERS
 from coremlscope.runtime.engines import ENGINES
@@ -109,7 +110,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_devices(
         parser,
         "also plan and estimate for these chips or devices, without measurements: m1, iphone-15-pro, or"
-        " all-current for the newest ones (see `coremlscope estimate`)",
+        " all-current for the newest ones (default: phones and Macs of this year, of two and of five years"
+        " ago)",
     )
     add_on_device(parser, "")
     add_reports(parser, RENDERERS, json="the profile")
@@ -122,10 +124,11 @@ def _run(arguments: argparse.Namespace) -> int:
     is_embedded = not is_on_device(arguments) and any(engine == name for name, *_ in ENGINES)
     with started_early(is_embedded), progress_line(not arguments.quiet) as progress:
         from coremlscope import api
+        from coremlscope.reports.json import render_values
 
         model = api.read(arguments.model)
         profile = (_on_device if is_on_device(arguments) else _here)(arguments, model, progress)
-    write_reports(profile, arguments)
+    write_reports(profile, arguments, as_json=lambda: render_values(profile.to_json(), keeps_folders=True))
     failed = next((finding for finding in profile.all_findings if finding.exit_code), None)
     if failed is not None and not profile.measurements and not shows_tables(arguments):
         print_error(CoremlscopeError(failed.text, failed.hint))
@@ -143,6 +146,7 @@ def _here(arguments: argparse.Namespace, model: Model, progress: Progress | None
         inputs = read_inputs(description, arguments.input, shapes, arguments.resize)
     check_power_mode(arguments)
     is_both = arguments.power_mode == "both"
+    arguments.device = arguments.device or DEFAULT_DEVICES
     measure = partial(api.profile_power_modes, announce=_announce) if is_both else api.profile
     return measure(
         Subject(model, arguments.function, shapes, inputs, arguments.seed, arguments.random_weights),

@@ -65,7 +65,8 @@ def profile_document(profile: Profile) -> Iterator[Block]:
     """Yields the measurements, estimates and plans of a model."""
     measurements = profile.measurements
     yield Title(model_name(profile.model.path), _headline(profile))
-    yield from answer_blocks(profile)
+    if not measurements:
+        yield from answer_blocks(profile)
     yield Facts(_facts(profile))
     if len(measurements) == 1:
         yield from _measurement(profile, measurements[0])
@@ -78,6 +79,9 @@ def profile_document(profile: Profile) -> Iterator[Block]:
             yield from _groups(profile, m)
             yield from findings(m.findings)
     yield from timing_section(profile.token_timings)
+    if measurements and profile.answers:
+        yield Heading("On Apple devices", "estimated; nothing of it was measured")
+        yield from answer_blocks(profile, is_brief=True)
     yield from rate_section(profile.rates)
     yield from _plans(profile)
     yield from agreement_sections(profile)
