@@ -1295,20 +1295,20 @@ export interface ProviderReport {
   findings: string[];
 }
 
-/** A latency that others published of the same network, chip and setting. */
+/** A latency that others published of the network of that name, on the same chip and unit. */
 export interface PublishedFigure {
   /** The network. */
   network: string;
   /** The latency. */
   seconds: number;
-  /** The setting or unit, and the system where it is known. */
-  where: string;
+  /** The unit that ran it. */
+  unit: ComputeUnit;
   /** Who measured it. */
   publication: string;
   /** Where; may be empty. */
   url: string;
-  /** Whether it counts more than the estimate; else it is of a system years older. */
-  is_believed: boolean;
+  /** Whether the interval of the estimate holds it. */
+  is_within: boolean;
 }
 
 /** Why an operation does not run on a unit, or what would make it faster there. */
@@ -1486,6 +1486,8 @@ export interface SettingChoice {
   latency: Figure;
   /** How sure it is that it is faster than that one; `likely` for the setting itself. */
   certainty: Certainty;
+  /** The unit that does most of the work under it. */
+  unit: ComputeUnit;
 }
 
 /** The plan under one setting of compute units. */

@@ -8,12 +8,15 @@ from typing import Literal
 import msgspec
 
 from coremlscope.base.figures import Figure
-from coremlscope.devices.unit import ComputeUnit, ComputeUnits
+from coremlscope.devices.unit import CPU, ComputeUnit, ComputeUnits
 from coremlscope.results.estimate import LoadEstimate
 from coremlscope.results.hazard import Hazard
 
 #: How sure a statement is: the worst of its premises.
 Certainty = Literal["likely", "unclear", "unknown"]
+
+#: `no difference`: the ratio is 1 within 3 %. `unclear`: its interval holds 1.
+PairVerdict = Literal["faster", "slower", "no difference", "unclear"]
 
 
 class SettingChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,11 +26,33 @@ class SettingChoice(msgspec.Struct, frozen=True, kw_only=True):
         compute_units: The setting.
         latency: Estimated seconds under it; given the estimate under the setting that it is compared with.
         certainty: How sure it is that it is faster than that one; `likely` for the setting itself.
+        unit: The unit that does most of the work under it.
     """
 
     compute_units: ComputeUnits
     latency: Figure
     certainty: Certainty
+    unit: ComputeUnit = CPU
+
+
+class AnswerPair(msgspec.Struct, frozen=True, kw_only=True):
+    """Two models on a device, each under its best setting.
+
+    Attributes:
+        device: The device.
+        os: Its system.
+        before: The best setting of the base.
+        after: That of the other model.
+        ratio: Seconds of the other one divided by those of the base, with an 80 % interval.
+        verdict: Whether the other one is faster.
+    """
+
+    device: str
+    os: str
+    before: SettingChoice
+    after: SettingChoice
+    ratio: Figure
+    verdict: PairVerdict
 
 
 class TimePart(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,23 +129,23 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """A latency that others published of the same network, chip and setting.
+    """A latency that others published of the network of that name, on the same chip and unit.
 
     Attributes:
         network: The network.
         seconds: The latency.
-        where: The setting or unit, and the system where it is known.
+        unit: The unit that ran it.
         publication: Who measured it.
         url: Where; may be empty.
-        is_believed: Whether it counts more than the estimate; else it is of a system years older.
+        is_within: Whether the interval of the estimate holds it.
     """
 
     network: str
     seconds: float
-    where: str
+    unit: ComputeUnit
     publication: str
     url: str = ""
-    is_believed: bool
+    is_within: bool
 
 
 class AnswerTrust(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,8 +19,8 @@ from coremlscope.planning.answer.changes import (
     find_best,
     rank,
 )
-from coremlscope.planning.answer.doubts import Doubt, describe_trust, find_doubts
-from coremlscope.planning.answer.hazards import find_on_every_unit, find_under, is_met
+from coremlscope.planning.answer.doubts import Doubt, describe_trust, find_doubts, find_published
+from coremlscope.planning.answer.hazards import find_on_every_unit, find_on_system, find_under, is_met
 from coremlscope.planning.answer.time import find_held_time, main_unit_words, split_time
 from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
 from coremlscope.planning.forecast.planner import Forecast
@@ -61,7 +61,7 @@ def make_answers(
     changed, hazards = ChangedModels(model), find_on_every_unit(model, summary)
     answers: list[Answer] = []
     for device in devices:
-        one = _OnDevice(summary, found, device, hazards)
+        one = _OnDevice(summary, found, device, (*find_on_system(model, device.os), *hazards))
         for setting in (*asked, *(unit for unit in settings if unit not in asked)):
             answer = one.answer(setting, is_asked=setting in asked)
             shown = one.estimates.get(setting)
@@ -140,7 +140,9 @@ class _OnDevice:
             why=()
             if self.plan is None or planned is None
             else find_held_time(kernels, self.ops, self.plan, planned, shown),
-            trust=describe_trust(self._doubts(setting), shown.trust),
+            trust=describe_trust(
+                self._doubts(setting), shown.trust, find_published(self.summary.path, shown)
+            ),
         )
 
     def _tokens(self, setting: ComputeUnits) -> TokenSpeed | None:

@@ -15,7 +15,7 @@ from coremlscope.devices import Device, find_device
 from coremlscope.devices.unit import NEURAL_ENGINE, SETTING_WORDS, UNIT_WORDS, ComputeUnits
 from coremlscope.planning.answer.again import Again, ChangedModels
 from coremlscope.planning.answer.doubts import worst
-from coremlscope.planning.answer.settings import compare_settings, judge_gain
+from coremlscope.planning.answer.settings import compare_settings, judge_gain, main_unit
 from coremlscope.planning.forecast.model_findings import TOGETHER
 from coremlscope.results.answer import Certainty, Proposal, SettingChoice, TimePart
 from coremlscope.results.estimate import Estimate
@@ -94,14 +94,23 @@ def find_best(
         others: Those of the other settings without hazards.
         doubts: The worst doubt of each setting.
     """
-    same = SettingChoice(compute_units=shown.compute_units, latency=shown.latency, certainty="likely")
+    same = SettingChoice(
+        compute_units=shown.compute_units,
+        latency=shown.latency,
+        certainty="likely",
+        unit=main_unit(shown.placement),
+    )
     fastest = min(others.values(), key=_by_time, default=shown)
     if _gain(shown, fastest) < LEAST_GAIN:
         return same
     latency, certainty = compare_settings(shown, fastest)
     known = doubts[shown.compute_units], doubts[fastest.compute_units]
     return replace(
-        same, compute_units=fastest.compute_units, latency=latency, certainty=worst((certainty, *known))
+        same,
+        compute_units=fastest.compute_units,
+        latency=latency,
+        certainty=worst((certainty, *known)),
+        unit=main_unit(fastest.placement),
     )
 
 

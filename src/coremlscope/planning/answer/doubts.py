@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import get_args
 
 from coremlscope.base.units import format_duration
 from coremlscope.devices.unit import UNIT_WORDS
-from coremlscope.results.answer import AnswerTrust, Certainty
+from coremlscope.planning.answer.settings import main_unit
+from coremlscope.planning.cost.latency.evidence import load_evidence
+from coremlscope.results.answer import AnswerTrust, Certainty, PublishedFigure
 from coremlscope.results.estimate import Estimate, Kernel, Trust
 from coremlscope.results.plan import Plan, SettingPlan
 
@@ -65,8 +68,33 @@ def _undecided(kernels: Sequence[Kernel], setting: SettingPlan, estimate: Estima
     return f"the unit of {kind} operations depends on assumed rates ({share * 100:.0f} % of the time)"
 
 
-def describe_trust(doubts: Sequence[Doubt], trust: Trust | None) -> AnswerTrust:
-    """Returns the trust in an answer: its doubts, and how good such estimates were."""
+def find_published(path: str, estimate: Estimate) -> tuple[PublishedFigure, ...]:
+    """Returns published latencies of the network that a file is named after, on the chip of an estimate.
+
+    Args:
+        path: The path of the model.
+        estimate: The estimate.
+    """
+    name, low, high = Path(path).stem.lower(), estimate.latency.low, estimate.latency.high
+    unit = main_unit(estimate.placement)
+    return tuple(
+        PublishedFigure(
+            network=row.network,
+            seconds=row.measured_ms * 1e-3,
+            unit=row.unit,
+            publication=row.publication,
+            url=row.url,
+            is_within=low <= row.measured_ms * 1e-3 <= high,
+        )
+        for row in load_evidence()
+        if row.network.lower() == name and (row.chip, row.unit) == (estimate.chip, unit)
+    )
+
+
+def describe_trust(
+    doubts: Sequence[Doubt], trust: Trust | None, published: Sequence[PublishedFigure] = ()
+) -> AnswerTrust:
+    """Returns the trust in an answer: its doubts, how good such estimates were, and what was published."""
     accuracy = ""
     if trust is not None:
         accuracy = (
@@ -74,9 +102,16 @@ def describe_trust(doubts: Sequence[Doubt], trust: Trust | None) -> AnswerTrust:
             f" {trust.error * 100:.0f} % (median of {trust.count} published figures);"
             f" {trust.within * 100:.0f} % were within the interval."
         )
-    listed = sorted(doubts, key=lambda one: -_WORDS.index(one[0]))
+    outside = [one for one in published if not one.is_within]
+    found = [*doubts]
+    for one in outside[:1]:
+        at = f"published: {format_duration(one.seconds)} on {UNIT_WORDS[one.unit]}, {one.publication}"
+        found.insert(0, ("unclear", f"{at}, outside of this interval"))
+    listed = sorted(found, key=lambda one: -_WORDS.index(one[0]))
     return AnswerTrust(
-        certainty=worst(word for word, _ in doubts),
+        certainty=worst(word for word, _ in found),
         doubts=tuple(text for _, text in listed),
-        accuracy=accuracy,
+        # Figures of other networks say less than that of this one.
+        accuracy="" if outside else accuracy,
+        published=tuple(published),
     )

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from coremlscope.describe.loading import find_load_problem
+from coremlscope.devices import OSRelease
 from coremlscope.model.ir import Model
+from coremlscope.planning.forecast.assumptions import conversion_hint
 from coremlscope.planning.forecast.hazards import find_hazards
 from coremlscope.planning.hazards import HAZARD_OF_RULE
 from coremlscope.planning.hazards.find import find_placed
@@ -22,6 +25,24 @@ def find_on_every_unit(model: Model, summary: ModelSummary) -> tuple[Hazard, ...
     """
     found = [one for one in find_hazards(model) if not one.units]
     return (*found, *_absent(summary))
+
+
+def find_on_system(model: Model, system: OSRelease) -> tuple[Hazard, ...]:
+    """Returns why a system does not load a model; empty where it does."""
+    problem = find_load_problem(model, system)
+    if problem is None:
+        return ()
+    return (
+        Hazard(
+            id="does-not-load",
+            kind="refused",
+            phase="load",
+            text=f"this model does not load on {system}: {problem.text}",
+            fix=conversion_hint(model, system),
+            source="the file's specification version",
+            confidence="documented",
+        ),
+    )
 
 
 def _absent(summary: ModelSummary) -> Iterator[Hazard]:

@@ -59,7 +59,7 @@ def compare_settings(before: Estimate, after: Estimate) -> tuple[Figure, Certain
     Returns:
         Seconds under the other one, given the estimate before, and how sure it is that they are fewer.
     """
-    units = _main_unit(before.placement), _main_unit(after.placement)
+    units = main_unit(before.placement), main_unit(after.placement)
     if units[0] == units[1]:
         saved = estimate_saving(before, after)
         latency = Figure(
@@ -86,6 +86,6 @@ def judge_gain(before_s: float, after: Figure) -> Certainty:
     return "likely" if is_visible and after.high < before_s else "unclear"
 
 
-def _main_unit(placement: Mapping[ComputeUnit, float]) -> ComputeUnit:
+def main_unit(placement: Mapping[ComputeUnit, float]) -> ComputeUnit:
     """Returns the unit that does most of the work."""
     return max(placement, key=lambda unit: placement[unit]) if placement else CPU
