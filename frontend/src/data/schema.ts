@@ -1231,6 +1231,8 @@ export interface Profile {
   answers: Answer[];
   /** For an ONNX model, how ONNX Runtime's Core ML provider divides it, by format. */
   providers: ProviderReport[];
+  /** Whether that is faster than ONNX Runtime's CPU provider, by device. */
+  provider_verdicts: ProviderVerdict[];
 }
 
 /** A change of a model, or of the app that loads it. */
@@ -1269,6 +1271,42 @@ export interface Provenance {
   machine: Machine | null;
 }
 
+/** The estimated time of a prediction by a session with the provider. Nothing was measured. */
+export interface ProviderEstimate {
+  /** The device, or its chip. */
+  device: string;
+  /** The system. */
+  os: string;
+  /** The setting of compute units, MLComputeUnits. */
+  compute_units: ComputeUnits;
+  /** Seconds, with an interval: the sum of the parts. */
+  latency: Figure;
+  /** Seconds in Core ML models. */
+  inside: Figure;
+  /** Seconds of calls of Core ML models, and of copies of tensors to and from them. */
+  boundaries: Figure;
+  /** Seconds of operators that stay with the CPU provider. */
+  outside: Figure;
+  /** The share of each unit in the time of the Core ML models. */
+  placement: Partial<Record<ComputeUnit, number>>;
+}
+
+/** What a session would have if one rule kept no operator of a type out. */
+export interface ProviderFix {
+  /** The type of the operators. */
+  op: string;
+  /** The rule. */
+  rule: string;
+  /** Number of operators. */
+  count: number;
+  /** What to change. */
+  fix: string;
+  /** Number of partitions then, in the first round. */
+  partitions: number;
+  /** Number of operators in partitions then. */
+  supported: number;
+}
+
 /** How the provider divides a model in one format. */
 export interface ProviderReport {
   /** `neuralnetwork` or `mlprogram`. */
@@ -1293,6 +1331,32 @@ export interface ProviderReport {
   left: LeftNode[];
   /** What else is known to go wrong, as sentences. */
   findings: string[];
+  /** What each rule costs, the one that leaves the fewest partitions first. */
+  fixes: ProviderFix[];
+  /** Estimated times, by device and setting. */
+  estimates: ProviderEstimate[];
+}
+
+/** Whether the provider is faster than ONNX Runtime's CPU provider on a device, by estimates. */
+export interface ProviderVerdict {
+  /** The device, or its chip. */
+  device: string;
+  /** The system. */
+  os: string;
+  /** What is faster; `close` where the ratio is between 0.67 and 1.5. */
+  outcome: "close" | "cpu" | "provider" | "unknown";
+  /** The format in which the provider is fastest; empty where it takes nothing. */
+  format: string;
+  /** The setting under which it is. */
+  compute_units: string;
+  /** Seconds of a prediction with the provider; null where it takes nothing. */
+  provider: Figure | null;
+  /** Seconds of a prediction with the CPU provider alone. */
+  cpu: Figure | null;
+  /** Those of the CPU provider by those of the provider. */
+  ratio: number | null;
+  /** Seconds of a prediction by the whole model, converted by coremltools, under the best setting; null where it is not estimated. */
+  converted: Figure | null;
 }
 
 /** A latency that others published of the network of that name, on the same chip and unit. */

@@ -8,11 +8,12 @@ from pathlib import Path
 import msgspec.structs
 
 from coremlscope.base.errors import UsageError
+from coremlscope.devices import SETTINGS, Device
 from coremlscope.formats.onnx.reader import read_onnx
 from coremlscope.planning.onnxruntime.case import FORMATS, Format, ProviderSettings, Release
 from coremlscope.planning.onnxruntime.division import Division, divide
+from coremlscope.planning.onnxruntime.pricing import Pricing, decide
 from coremlscope.planning.onnxruntime.rules.rule import NEWEST, OLDEST
-from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 from coremlscope.runtime.basic_pass.optimise import SeenGraph, optimise
 
@@ -73,20 +74,31 @@ def ask_provider(
     )
 
 
-def plan_onnx(
+def add_providers(
+    profile: Profile,
     path: Path,
+    devices: Sequence[Device],
     formats: Sequence[Format] = FORMATS,
     *,
     release: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Profile:
-    """Plans what ONNX Runtime's Core ML provider takes of an ONNX model; see `ask_provider`.
+    """Adds what ONNX Runtime's Core ML provider makes of an ONNX model, and whether that is faster.
 
-    Returns:
-        A profile with one report for each format.
+    Args:
+        profile: The profile of the model, whose estimates are those of the whole, converted model.
+        path: The model.
+        devices: The chips and systems.
+        formats: The formats of Core ML models.
+        release: The release of ONNX Runtime; the newest known one for None.
+        shapes: Shapes of inputs by name, and sizes of free dimensions by theirs.
     """
-    from coremlscope.api.assemble import assemble
-
-    _, divisions = ask_provider(path, formats, release=release, shapes=shapes)
-    profile = assemble(ModelSummary(path=str(path)))
-    return msgspec.structs.replace(profile, providers=tuple(one.report for one in divisions))
+    seen, divisions = ask_provider(path, formats, release=release, shapes=shapes)
+    pricing = Pricing(seen.model, shapes or {}, devices, tuple(SETTINGS))
+    reports = tuple(pricing.report(one) for one in divisions)
+    verdicts = []
+    for device in devices:
+        converted = [one.latency for one in profile.estimates if one.device == device.name]
+        best = min(converted, key=lambda one: one.value, default=None)
+        verdicts.append(decide(reports, pricing.cpu(device), device, best))
+    return msgspec.structs.replace(profile, providers=reports, provider_verdicts=tuple(verdicts))

@@ -10,6 +10,7 @@ from coremlscope.base.errors import UsageError
 from coremlscope.base.site import page
 from coremlscope.cli.command import Command, add_compute_units, add_reports, add_shape, read_path
 from coremlscope.cli.lookup import add_devices, choose_devices
+from coremlscope.cli.providers import add_provider, is_onnx, shapes_of, with_providers
 from coremlscope.cli.repetitions import add_function
 from coremlscope.cli.reports import write_reports
 from coremlscope.reports.renderers import PROFILES_RENDERERS, RENDERERS, find_renderer
@@ -54,6 +55,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_compute_units(parser)
     add_function(parser, "to estimate")
     add_shape(parser)
+    add_provider(parser)
     parser.add_argument(
         "--explain",
         action="store_true",
@@ -89,11 +91,15 @@ def _run(arguments: argparse.Namespace) -> int:
             os=arguments.os,
             compute_units=arguments.compute_units,
             function=arguments.function,
-            shapes=dict(arguments.shape),
+            shapes=shapes_of(path, arguments),
             explain=arguments.explain,
             calibrated=not arguments.no_calibration,
         )
         for path in models
+    ]
+    profiles = [
+        with_providers(profile, path, arguments) if is_onnx(path) else profile
+        for profile, path in zip(profiles, models, strict=True)
     ]
     write_reports(
         tuple(profiles) if is_list else profiles[0],

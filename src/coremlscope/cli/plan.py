@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from coremlscope.base.errors import UsageError
 from coremlscope.cli.command import Command, add_compute_units, add_model, add_reports, add_shape
 from coremlscope.cli.lookup import add_devices, choose_devices, require_devices
-from coremlscope.cli.providers import add_provider, check_no_provider, chosen_formats, is_onnx
+from coremlscope.cli.providers import add_provider, check_no_provider, is_onnx, shapes_of, with_providers
 from coremlscope.cli.reports import add_share, share_evidence, write_reports
 from coremlscope.cli.terminal import has_color, print_result, terminal_width
 from coremlscope.reports.renderers import EXPLANATION_RENDERERS, RENDERERS, list_formats
@@ -109,16 +109,18 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _plan_onnx(arguments: argparse.Namespace) -> int:
     """Plans what ONNX Runtime's Core ML provider takes of an ONNX model."""
-    from coremlscope.api.providers import plan_onnx
+    from coremlscope import api
     from coremlscope.reports.json import render_values
     from coremlscope.reports.provider import onnx_document, onnx_to_json
 
-    profile = plan_onnx(
+    profile = api.plan(
         arguments.model,
-        chosen_formats(arguments),
-        release=arguments.ort,
-        shapes=dict(arguments.shape),
+        choose_devices(arguments),
+        os=arguments.os,
+        compute_units=arguments.compute_units,
+        shapes=shapes_of(arguments.model, arguments),
     )
+    profile = with_providers(profile, arguments.model, arguments)
     write_reports(profile, arguments, onnx_document(profile), lambda: render_values(onnx_to_json(profile)))
     return 0
 

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from coremlscope.base.errors import UsageError
 from coremlscope.cli.command import one_of
+from coremlscope.cli.lookup import choose_devices
 
 if TYPE_CHECKING:
     from coremlscope.planning.onnxruntime.case import Format
+    from coremlscope.results.profile import Profile
 
 #: The words of `--format`; the first is ONNX Runtime's own default.
 _FORMATS: tuple[Format, ...] = ("neuralnetwork", "mlprogram")
 _SUFFIXES = (".onnx", ".ort")
 
 
-def is_onnx(path: Path) -> bool:
+def is_onnx(path: object) -> TypeGuard[Path]:
     """True for the path of an ONNX model."""
-    return path.suffix.lower() in _SUFFIXES and path.is_file()
+    return isinstance(path, Path) and path.suffix.lower() in _SUFFIXES and path.is_file()
 
 
 def add_provider(parser: argparse.ArgumentParser) -> None:
@@ -38,11 +40,6 @@ def add_provider(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def chosen_formats(arguments: argparse.Namespace) -> tuple[Format, ...]:
-    """Returns the formats of `--format`."""
-    return _FORMATS if arguments.format is None else (arguments.format,)
-
-
 def check_no_provider(arguments: argparse.Namespace) -> None:
     """Checks that no option for ONNX is given with another model.
 
@@ -52,3 +49,44 @@ def check_no_provider(arguments: argparse.Namespace) -> None:
     for option in ("format", "ort"):
         if getattr(arguments, option) is not None:
             raise UsageError(f"--{option} is for ONNX models", "leave it out, or name a .onnx file")
+
+
+def with_providers(profile: Profile, path: Path, arguments: argparse.Namespace) -> Profile:
+    """Adds what ONNX Runtime makes of an ONNX model to its profile; see `add_providers`."""
+    from coremlscope.api.providers import add_providers
+    from coremlscope.devices import find_devices
+
+    return add_providers(
+        profile,
+        path,
+        find_devices(choose_devices(arguments), arguments.os),
+        _FORMATS if arguments.format is None else (arguments.format,),
+        release=arguments.ort,
+        shapes=dict(arguments.shape),
+    )
+
+
+def shapes_of(path: object, arguments: argparse.Namespace) -> dict[str, tuple[int, ...]]:
+    """Returns shapes of inputs; for ONNX models, `--shape` may also give sizes of free dimensions by name.
+
+    Raises:
+        ModelError: The model cannot be read.
+    """
+    given: dict[str, tuple[int, ...]] = dict(arguments.shape)
+    if not given or not is_onnx(path):
+        return given
+    from coremlscope.formats.onnx.model import default_shapes
+    from coremlscope.formats.onnx.reader import read_onnx
+
+    onnx = read_onnx(path)
+    inputs = {one.name: one for one in onnx.free_inputs}
+    shapes = {name: shape for name, shape in given.items() if name in inputs}
+    sizes = {name: shape[0] for name, shape in given.items() if name not in inputs and len(shape) == 1}
+    for name, shape in default_shapes(onnx).items():
+        dims = inputs[name].dims
+        if name not in shapes and sizes.keys() & set(dims):
+            shapes[name] = tuple(
+                sizes.get(dim, size) if isinstance(dim, str) else size
+                for dim, size in zip(dims, shape, strict=True)
+            )
+    return shapes

@@ -23,6 +23,7 @@ from coremlscope.reports.document import (
 from coremlscope.reports.figures import calibrated_on
 from coremlscope.reports.generation import rate_section
 from coremlscope.reports.plan_json import what_if_to_json
+from coremlscope.reports.provider import verdict_section
 from coremlscope.reports.reasons import find_savings
 from coremlscope.reports.terms import term_sections
 from coremlscope.reports.words import BOUND_WORDS, SHORT_UNIT_NAMES, model_name, plural
@@ -48,6 +49,8 @@ def estimates_document(profiles: Sequence[Profile], *, explained: bool = False) 
         yield from answer_blocks(profiles[0], is_brief=True)
     else:
         yield from speed_table([one for profile in profiles for one in profile.answers], several=True)
+    for profile in profiles:
+        yield from verdict_section(profile)
     yield from _notes(results)
     yield from rate_section([rate for profile in profiles for rate in profile.rates])
     if explained:

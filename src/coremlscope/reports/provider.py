@@ -8,10 +8,13 @@ from typing import Any
 
 import msgspec
 
+from coremlscope.base.figures import Figure
+from coremlscope.base.units import format_duration
 from coremlscope.reports.document import Block, Column, Facts, Heading, Item, Table, Text, Title
+from coremlscope.reports.figures import within_ms
 from coremlscope.reports.words import model_name, plural
 from coremlscope.results.profile import Profile
-from coremlscope.results.provider import ProviderReport
+from coremlscope.results.provider import ProviderReport, ProviderVerdict
 
 #: Name and version of the form of `plan --json`.
 SCHEMA = "coremlscope.onnx-plan/1"
@@ -23,7 +26,53 @@ _COLUMNS = (
     Column("operator", is_code=True),
     Column("stays outside, because"),
     Column("fix", rank=1),
+    Column("then partitions", is_number=True, rank=2),
 )
+_VERDICT_COLUMNS = (
+    Column("device"),
+    Column("faster"),
+    Column("with the provider"),
+    Column("CPU provider"),
+    Column("converted by coremltools", rank=1),
+)
+_OUTCOMES = {
+    "provider": "the provider",
+    "cpu": "the CPU provider",
+    "close": "too close to call",
+    "unknown": "unknown",
+}
+
+
+def verdict_section(profile: Profile) -> Iterator[Block]:
+    """Yields whether the provider is faster than ONNX Runtime's CPU provider, by device."""
+    if not profile.provider_verdicts:
+        return
+    yield Heading(
+        "ONNX Runtime on a device", "estimated, not measured; the CPU provider within a factor of 2"
+    )
+    yield Table(
+        _VERDICT_COLUMNS,
+        [
+            (
+                f"{one.device}, {one.os}",
+                _OUTCOMES[one.outcome],
+                _best(one),
+                _time(one.cpu),
+                _time(one.converted),
+            )
+            for one in profile.provider_verdicts
+        ],
+    )
+
+
+def _best(verdict: ProviderVerdict) -> str:
+    if verdict.provider is None:
+        return "nothing runs in Core ML" if verdict.outcome == "cpu" else "unknown"
+    return f"{_time(verdict.provider)} {_FORMATS[verdict.format]}, {verdict.compute_units}"
+
+
+def _time(figure: Figure | None) -> str:
+    return "unknown" if figure is None else f"{format_duration(figure.value)} ({within_ms(figure)})"
 
 
 def provider_sections(report: ProviderReport) -> Iterator[Block]:
@@ -40,10 +89,13 @@ def provider_sections(report: ProviderReport) -> Iterator[Block]:
     )
     for one in report.rounds:
         yield Text(one.line, "", 0)
-    if report.left:
-        counts = Counter((one.op, one.reason, one.fix) for one in report.left)
-        rows = [(str(count), *words) for words, count in counts.most_common()]
-        yield Table(_COLUMNS, rows, most=_LISTED, noun="kind of operator", more=" (--json lists them)")
+    after = {(one.op, one.rule): one.partitions for one in report.fixes}
+    counts = Counter((one.op, one.reason, one.fix, one.rule) for one in report.left)
+    rows = [
+        (str(count), op, reason, fix, str(after[op, rule]) if (op, rule) in after else "")
+        for (op, reason, fix, rule), count in counts.most_common()
+    ]
+    yield Table(_COLUMNS, rows, most=_LISTED, noun="kind of operator", more=" (--json lists them)")
     yield from map(Item, report.findings)
 
 
@@ -59,6 +111,7 @@ def _partitions(report: ProviderReport) -> str:
 def onnx_document(profile: Profile) -> Iterator[Block]:
     """Yields what ONNX Runtime's Core ML provider makes of an ONNX model."""
     yield Title(model_name(profile.model.path))
+    yield from verdict_section(profile)
     for report in profile.providers:
         yield from provider_sections(report)
 
@@ -71,4 +124,5 @@ def onnx_to_json(profile: Profile) -> dict[str, Any]:
         "model": profile.model.path,
         "provider": providers[0],
         "providers": providers,
+        "verdicts": [msgspec.to_builtins(one) for one in profile.provider_verdicts],
     }

@@ -20,7 +20,7 @@ from coremlscope.results.model import ModelSummary
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan, PlanView
 from coremlscope.results.presentation import Presented
-from coremlscope.results.provider import ProviderReport
+from coremlscope.results.provider import ProviderReport, ProviderVerdict
 
 
 class Provenance(msgspec.Struct, frozen=True):
@@ -56,6 +56,7 @@ class Profile(Presented, msgspec.Struct, frozen=True, kw_only=True):
         findings: Remarks that do not belong to a measurement.
         answers: What a user wants to know first of each device and setting, the asked ones of a device first.
         providers: For an ONNX model, how ONNX Runtime's Core ML provider divides it, by format.
+        provider_verdicts: Whether that is faster than ONNX Runtime's CPU provider, by device.
     """
 
     model: ModelSummary
@@ -71,6 +72,7 @@ class Profile(Presented, msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     answers: tuple[Answer, ...] = ()
     providers: tuple[ProviderReport, ...] = ()
+    provider_verdicts: tuple[ProviderVerdict, ...] = ()
 
     def __post_init__(self) -> None:
         rows = len(self.ops)

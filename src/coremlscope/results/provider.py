@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import msgspec
+
+from coremlscope.base.figures import Figure
+from coremlscope.devices.unit import ComputeUnit, ComputeUnits
 
 
 class LeftRule(msgspec.Struct, frozen=True):
@@ -61,6 +65,77 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     line: str
 
 
+class ProviderEstimate(msgspec.Struct, frozen=True, kw_only=True):
+    """The estimated time of a prediction by a session with the provider. Nothing was measured.
+
+    Attributes:
+        device: The device, or its chip.
+        os: The system.
+        compute_units: The setting of compute units, MLComputeUnits.
+        latency: Seconds, with an interval: the sum of the parts.
+        inside: Seconds in Core ML models.
+        boundaries: Seconds of calls of Core ML models, and of copies of tensors to and from them.
+        outside: Seconds of operators that stay with the CPU provider.
+        placement: The share of each unit in the time of the Core ML models.
+    """
+
+    device: str
+    os: str
+    compute_units: ComputeUnits
+    latency: Figure
+    inside: Figure
+    boundaries: Figure
+    outside: Figure
+    placement: Mapping[ComputeUnit, float]
+
+
+class ProviderFix(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session would have if one rule kept no operator of a type out.
+
+    Attributes:
+        op: The type of the operators.
+        rule: The rule.
+        count: Number of operators.
+        fix: What to change.
+        partitions: Number of partitions then, in the first round.
+        supported: Number of operators in partitions then.
+    """
+
+    op: str
+    rule: str
+    count: int
+    fix: str
+    partitions: int
+    supported: int
+
+
+class ProviderVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the provider is faster than ONNX Runtime's CPU provider on a device, by estimates.
+
+    Attributes:
+        device: The device, or its chip.
+        os: The system.
+        outcome: What is faster; `close` where the ratio is between 0.67 and 1.5.
+        format: The format in which the provider is fastest; empty where it takes nothing.
+        compute_units: The setting under which it is.
+        provider: Seconds of a prediction with the provider; None where it takes nothing.
+        cpu: Seconds of a prediction with the CPU provider alone.
+        ratio: Those of the CPU provider by those of the provider.
+        converted: Seconds of a prediction by the whole model, converted by coremltools, under the best
+            setting; None where it is not estimated.
+    """
+
+    device: str
+    os: str
+    outcome: Literal["provider", "cpu", "close", "unknown"]
+    format: str = ""
+    compute_units: str = ""
+    provider: Figure | None = None
+    cpu: Figure | None = None
+    ratio: float | None = None
+    converted: Figure | None = None
+
+
 class ProviderReport(msgspec.Struct, frozen=True, kw_only=True):
     """How the provider divides a model in one format.
 
@@ -76,6 +151,8 @@ class ProviderReport(msgspec.Struct, frozen=True, kw_only=True):
         rounds: All rounds, those of bodies first, as in the log.
         left: The operators outside, in order.
         findings: What else is known to go wrong, as sentences.
+        fixes: What each rule costs, the one that leaves the fewest partitions first.
+        estimates: Estimated times, by device and setting.
     """
 
     format: str
@@ -89,3 +166,5 @@ class ProviderReport(msgspec.Struct, frozen=True, kw_only=True):
     rounds: Sequence[Round]
     left: Sequence[LeftNode] = ()
     findings: Sequence[str] = ()
+    fixes: Sequence[ProviderFix] = ()
+    estimates: Sequence[ProviderEstimate] = ()

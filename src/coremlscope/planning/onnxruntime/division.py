@@ -13,7 +13,7 @@ from coremlscope.planning.onnxruntime.expansion import expand
 from coremlscope.planning.onnxruntime.grouping import group
 from coremlscope.planning.onnxruntime.judge import judge
 from coremlscope.planning.onnxruntime.rules.table import OPERATORS, TRIVIAL_DROPPED
-from coremlscope.results.provider import LeftNode, LeftRule, ProviderReport, Round
+from coremlscope.results.provider import LeftNode, LeftRule, ProviderFix, ProviderReport, Round
 
 #: ONNX Runtime's line.
 _LINE = (
@@ -83,7 +83,7 @@ def divide(
                 rounds.append(one.report(node.label))
                 left += one.left()
     one = _Round(model.graph, model, settings)
-    main = one.report()
+    first, main = one, one.report()
     rounds.append(main)
     left += one.left()
     partitions = list(one.partitions)
@@ -105,6 +105,7 @@ def divide(
         rounds=rounds,
         left=left,
         findings=(*notes, *_findings(model, settings)),
+        fixes=first.fixes(),
     )
     outside = tuple(node for node in one.graph.nodes if id(node) not in inside and node.domain != _DOMAIN)
     return Division(report=report, partitions=tuple(partitions), outside=outside, graph=one.graph)
@@ -136,6 +137,7 @@ class _Round:
         )
         self.is_free = [candidates is None or node.outputs[0] in candidates for node in graph.nodes]
         taken = [free and one for free, one in zip(self.is_free, judgement.taken, strict=True)]
+        self.taken = taken
         groups = group(graph.nodes, taken)
         self.kept = [members for members in groups if not self._is_dropped(members)]
         self.inside = {index for members in self.kept for index in members}
@@ -150,7 +152,7 @@ class _Round:
 
     def _is_dropped(self, members: Sequence[int]) -> bool:
         return self.settings.release >= TRIVIAL_DROPPED and all(
-            OPERATORS[self.graph.nodes[index].op].is_trivial for index in members
+            _is_trivial(self.graph.nodes[index]) for index in members
         )
 
     def _partition(
@@ -183,6 +185,34 @@ class _Round:
             ),
         )
 
+    def fixes(self) -> list[ProviderFix]:
+        """Returns the counts if one rule kept no operator of a type out, fewest partitions first."""
+        kept_out: dict[tuple[str, LeftRule], list[int]] = {}
+        for index, rule in self.reasons.items():
+            if index not in self.inside:
+                kept_out.setdefault((self.graph.nodes[index].op, rule), []).append(index)
+        found = []
+        for (op, rule), members in kept_out.items():
+            if not rule.fix:
+                continue
+            taken = [is_taken or index in members for index, is_taken in enumerate(self.taken)]
+            groups = [
+                one
+                for one in group(self.graph.nodes, taken)
+                if not self._is_dropped([index for index in one if index not in members] or one)
+            ]
+            found.append(
+                ProviderFix(
+                    op=op,
+                    rule=rule.id,
+                    count=len(members),
+                    fix=rule.fix,
+                    partitions=len(groups),
+                    supported=sum(map(len, groups)),
+                )
+            )
+        return sorted(found, key=lambda one: (one.partitions, -one.supported))
+
     def left(self) -> list[LeftNode]:
         """Returns the operators outside, with reasons."""
         return [
@@ -198,6 +228,11 @@ class _Round:
             if index not in self.inside
             for rule in [self.reasons[index]]
         ]
+
+
+def _is_trivial(node: Node) -> bool:
+    row = OPERATORS.get(node.op)
+    return row is not None and row.is_trivial
 
 
 def _expanded(one: _Round, model: OnnxModel, before: int) -> tuple[Graph, frozenset[str]] | None:
@@ -247,6 +282,10 @@ def _place(release: tuple[int, int], partitions: int) -> str:
 
 def _findings(model: OnnxModel, settings: ProviderSettings) -> list[str]:
     found = []
+    if not model.is_half and settings.format == "mlprogram":
+        found.append("MLProgram computes in float32 as the model does, so nothing runs on the Neural Engine")
+    if settings.format == "neuralnetwork" and not model.is_half:
+        found.append("NeuralNetwork computes in half precision, where values beyond 65,504 overflow")
     if model.is_half and settings.format == "neuralnetwork":
         found.append("The format NeuralNetwork takes no operator of float16: set ModelFormat to MLProgram")
     if settings.format == "mlprogram" and any(

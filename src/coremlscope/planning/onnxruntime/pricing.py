@@ -1,0 +1,300 @@
+"""What a prediction by ONNX Runtime takes on a device: Core ML models, what is between them, and the rest.
+
+A partition becomes a program and goes through the planner. Operators outside run on ONNX Runtime's own CPU
+kernels, whose rates on Apple's chips are assumed: they are set by one published pair (YOLOv8n on M2: 38.5 ms
+by the CPU provider, 10.7 ms in 11 partitions), and are uncertain by a factor of 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from coremlscope.base.figures import Figure
+from coremlscope.describe.model import list_operations
+from coremlscope.devices import CPU, ComputeUnit, ComputeUnits, Device
+from coremlscope.formats.onnx.graph import Graph, Node, OnnxModel, sort_nodes
+from coremlscope.formats.onnx.model import default_shapes
+from coremlscope.formats.onnx.network import Part, translate
+from coremlscope.model.ir import DType, Model, Program, TensorType
+from coremlscope.ops import OPS
+from coremlscope.ops.bind import bind
+from coremlscope.ops.spec import work_of
+from coremlscope.ops.traits import Trait
+from coremlscope.planning.forecast.planner import forecast
+from coremlscope.planning.onnxruntime.division import Division, Partition
+from coremlscope.results.estimate import Estimate
+from coremlscope.results.provider import ProviderEstimate, ProviderReport, ProviderVerdict
+
+#: Float operations of a performance core in a cycle: four units of four float32 multiply-adds.
+_CYCLE_FLOPS = 32
+#: What an efficiency core adds, and the share of the peak that kernels reach: 226 GFLOP/s on M2.
+_EFFICIENCY_CORE, _REACHED = 0.25, 0.4
+#: Convolutions by channel or in groups, which are not matrix products, reach a fraction of that.
+_GROUPED = 0.15
+#: Bytes a second of operators that work element by element, and seconds of starting an operator.
+_MOVED_BPS, _OPERATOR_S = 20e9, 4e-6
+#: The factor to either end of the interval of assumed rates.
+_DOUBT = 2.0
+#: Seconds of a round trip to a Core ML model (microsoft/onnxruntime, pull request 28293), besides its launch.
+_ROUND_TRIP_S, _LEAST_TRIP_S, _MOST_TRIP_S = 75e-6, 50e-6, 100e-6
+#: Bytes a second of copies to and from a Core ML model, uncertain by a factor of 2.
+_COPIED_BPS = 5e9
+#: Ratios between which a verdict is too close.
+_CLOSE = (0.67, 1.5)
+#: Settings for ML Programs of float32, which never reach the Neural Engine.
+_WITHOUT_ENGINE: Mapping[ComputeUnits, ComputeUnits] = {
+    "all": "cpu_and_gpu",
+    "cpu_and_ne": "cpu_only",
+    "cpu_and_gpu": "cpu_and_gpu",
+    "cpu_only": "cpu_only",
+}
+_KINDS = {"neuralnetwork": "neuralNetwork", "mlprogram": "mlProgram"}
+_COMMON_CORES, _COMMON_CLOCK_HZ = 2.0, 3.2e9
+
+
+class CpuRates(msgspec.Struct, frozen=True):
+    """The assumed rates of ONNX Runtime's CPU kernels on a chip, in float operations a second."""
+
+    products: float
+
+    @classmethod
+    def of(cls, device: Device) -> CpuRates:
+        """Returns the rates on a device."""
+        chip = device.chip
+        cores = chip.value(CPU, "performance_cores") or _COMMON_CORES
+        cores += _EFFICIENCY_CORE * (chip.value(CPU, "efficiency_cores") or 0.0)
+        clock = chip.value(CPU, "performance_clock_Hz") or _COMMON_CLOCK_HZ
+        return cls(_REACHED * cores * clock * _CYCLE_FLOPS)
+
+
+class NodeWork(msgspec.Struct):
+    """The work of an operator.
+
+    Attributes:
+        products: Float operations of matrix products.
+        grouped: Float operations of convolutions in groups.
+        bytes: Bytes read and written.
+    """
+
+    products: float = 0.0
+    grouped: float = 0.0
+    bytes: float = 0.0
+
+    def seconds(self, rates: CpuRates) -> float:
+        """Returns the time on a CPU."""
+        computing = self.products / rates.products + self.grouped / (_GROUPED * rates.products)
+        return max(computing, self.bytes / _MOVED_BPS) + _OPERATOR_S
+
+
+class Pricing:
+    """Prices the divisions of one model.
+
+    Args:
+        model: The model with the graph that was divided.
+        shapes: Shapes of inputs by name, instead of those that are assumed for free dimensions.
+        devices: The chips and systems.
+        settings: The settings of compute units.
+    """
+
+    def __init__(
+        self,
+        model: OnnxModel,
+        shapes: Mapping[str, Sequence[int]],
+        devices: Sequence[Device],
+        settings: Sequence[ComputeUnits],
+    ) -> None:
+        self._model, self._devices, self._settings = model, devices, settings
+        self._floats = DType.FP16 if model.is_half else DType.FP32
+        self._bound = dict(model.graph.types)
+        for name, shape in default_shapes(model).items():
+            given = tuple(shapes.get(name, shape))
+            self._bound[name] = msgspec.structs.replace(self._bound[name], shape=given)
+        self._types, self._work = self._whole(model.graph)
+        #: Estimates of partitions by their form: networks repeat themselves.
+        self._known: dict[object, tuple[Estimate, ...]] = {}
+
+    def _whole(self, graph: Graph) -> tuple[dict[str, TensorType], dict[str, NodeWork]]:
+        """Returns the types of a graph's values, and the work of operators by their first result."""
+        part = Part(
+            nodes=graph.nodes,
+            inputs=[one.name for one in self._model.free_inputs],
+            outputs=[one.name for one in graph.outputs],
+        )
+        content = translate(graph, self._model.opset, part, types=self._bound).content
+        assert isinstance(content, Program)
+        function = next(iter(content.functions.values()))
+        bound = bind(function, OPS)
+        types, works = dict(self._bound), dict[str, NodeWork]()
+        for view in bound.graph.ops:
+            for value in view.op.outputs:
+                if isinstance(value.type, TensorType) and value.type.is_static:
+                    types[value.name] = value.type
+            layer = view.op.layer
+            if layer is None or not layer.outputs:
+                continue
+            total = works.setdefault(layer.outputs[0], NodeWork())
+            work = work_of(OPS[view.op.type], view) if view.op.type in OPS else None
+            if work is None:
+                total.bytes += sum(_nbytes(types.get(name)) for name in (*layer.inputs, *layer.outputs))
+                continue
+            total.bytes += work.read_bytes + work.written_bytes
+            traits = OPS[view.op.type].traits
+            if view.op.type in ("conv", "conv_transpose") and view.integer("groups", 1) > 1:
+                total.grouped += work.flops
+            elif traits & (Trait.CONVOLUTION | Trait.MATRIX_PRODUCT | Trait.LINEAR):
+                total.products += work.flops
+        return types, works
+
+    def cpu(self, device: Device) -> Figure:
+        """Returns the seconds of a prediction by the CPU provider alone."""
+        return self._on_cpu(self._model.graph.nodes, self._work, device)
+
+    def _on_cpu(self, nodes: Sequence[Node], work: Mapping[str, NodeWork], device: Device) -> Figure:
+        rates = CpuRates.of(device)
+        seconds = sum(work.get(node.outputs[0], NodeWork()).seconds(rates) for node in nodes if node.outputs)
+        return Figure(seconds, seconds / _DOUBT, seconds * _DOUBT, "estimated")
+
+    def report(self, division: Division) -> ProviderReport:
+        """Returns the report of a division with estimates, by device and setting."""
+        if not division.partitions:
+            return division.report
+        types, work = self._types, self._work
+        if division.graph is not self._model.graph:
+            types, work = self._whole(_without_partitions(division))
+        programs = [self._estimates(one, division, types) for one in division.partitions]
+        columns = len(self._devices) * len(self._settings)
+        if any(len(one) < columns for one in programs):
+            return division.report
+        copied = sum(
+            _nbytes(types.get(name)) for one in division.partitions for name in (*one.inputs, *one.outputs)
+        )
+        trips, copies = len(division.partitions), copied / _COPIED_BPS
+        boundaries = Figure(
+            trips * _ROUND_TRIP_S + copies,
+            trips * _LEAST_TRIP_S + copies / _DOUBT,
+            trips * _MOST_TRIP_S + copies * _DOUBT,
+            "estimated",
+        )
+        found = []
+        for column, first in enumerate(programs[0]):
+            device = self._devices[column // len(self._settings)]
+            setting = self._settings[column % len(self._settings)]
+            outside = self._on_cpu(division.outside, work, device)
+            inside = sum((one[column].latency for one in programs[1:]), start=first.latency)
+            found.append(
+                ProviderEstimate(
+                    device=first.device,
+                    os=first.os,
+                    compute_units=setting,
+                    latency=inside + boundaries + outside,
+                    inside=inside,
+                    boundaries=boundaries,
+                    outside=outside,
+                    placement=_placement([one[column] for one in programs]),
+                )
+            )
+        return msgspec.structs.replace(division.report, estimates=tuple(found))
+
+    def _estimates(
+        self, partition: Partition, division: Division, types: Mapping[str, TensorType]
+    ) -> tuple[Estimate, ...]:
+        kind = _KINDS[division.report.format]
+        key = kind, _form(partition, types, division.graph)
+        if key not in self._known:
+            part = Part(nodes=partition.nodes, inputs=partition.inputs, outputs=partition.outputs)
+            floats = self._floats if kind == "mlProgram" else DType.FP32
+            model = translate(division.graph, self._model.opset, part, kind=kind, floats=floats, types=types)
+            self._known[key] = self._forecast(model)
+        return self._known[key]
+
+    def _forecast(self, model: Model) -> tuple[Estimate, ...]:
+        is_single = model.kind == "mlProgram" and self._floats is DType.FP32
+        settings = [_WITHOUT_ENGINE[one] if is_single else one for one in self._settings]
+        found = forecast(
+            model,
+            list_operations(model, None),
+            self._devices,
+            list(dict.fromkeys(settings)),
+            advised=(),
+            with_faster=False,
+        )
+        known = {(one.device, one.os, one.compute_units): one for one in found.estimates}
+        return tuple(
+            known[device.name, str(device.os), planned]
+            for device in self._devices
+            for planned in settings
+            if (device.name, str(device.os), planned) in known
+        )
+
+
+def _without_partitions(division: Division) -> Graph:
+    """Returns a graph with the operators of partitions in place of what stands for them."""
+    inside = [node for one in division.partitions for node in one.nodes]
+    nodes = sort_nodes([*inside, *division.outside])
+    return msgspec.structs.replace(division.graph, nodes=nodes)
+
+
+def _form(partition: Partition, types: Mapping[str, TensorType], graph: Graph) -> object:
+    """Returns what determines the estimate of a partition: operators, attributes, shapes and connections."""
+    numbers: dict[str, int] = {}
+    rows = []
+    for node in partition.nodes:
+        names = [numbers.setdefault(name, len(numbers)) for name in (*node.inputs, *node.outputs)]
+        shapes = [types.get(name) or graph.types.get(name) for name in (*node.inputs, *node.outputs)]
+        rows.append((node.op, repr(sorted(node.attributes.items(), key=lambda one: one[0])), names, shapes))
+    return repr(rows), tuple(numbers.get(name, -1) for name in (*partition.inputs, *partition.outputs))
+
+
+def _placement(estimates: Sequence[Estimate]) -> dict[ComputeUnit, float]:
+    """Returns the shares of units in the time of several predictions."""
+    whole = sum(one.latency.value for one in estimates) or 1.0
+    shares: dict[ComputeUnit, float] = {}
+    for one in estimates:
+        for unit, share in one.placement.items():
+            shares[unit] = shares.get(unit, 0.0) + share * one.latency.value / whole
+    return shares
+
+
+def _nbytes(type_: TensorType | None) -> int:
+    return (type_.nbytes or 0) if type_ is not None else 0
+
+
+def decide(
+    reports: Sequence[ProviderReport], cpu: Figure, device: Device, converted: Figure | None
+) -> ProviderVerdict:
+    """Decides whether the provider is faster than the CPU provider on a device.
+
+    Args:
+        reports: The reports of all formats.
+        cpu: Seconds by the CPU provider alone.
+        device: The chip and system.
+        converted: Seconds by the whole model, converted.
+    """
+    name, system = device.name, str(device.os)
+    candidates = [
+        (one.latency.value, report.format, one)
+        for report in reports
+        for one in report.estimates
+        if (one.device, one.os) == (name, system)
+    ]
+    if not candidates:
+        is_empty = all(not report.models for report in reports)
+        return ProviderVerdict(
+            device=name, os=system, outcome="cpu" if is_empty else "unknown", cpu=cpu, converted=converted
+        )
+    seconds, format_, best = min(candidates, key=lambda one: one[0])
+    ratio = cpu.value / seconds
+    low, high = _CLOSE
+    return ProviderVerdict(
+        device=name,
+        os=system,
+        outcome="close" if low < ratio < high else "provider" if ratio >= high else "cpu",
+        format=format_,
+        compute_units=best.compute_units,
+        provider=best.latency,
+        cpu=cpu,
+        ratio=ratio,
+        converted=converted,
+    )

@@ -1,0 +1,116 @@
+"""What a session with the provider takes next to one with the CPU provider, and the verbs that say so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from coremlscope.base.figures import Figure
+from coremlscope.cli import main
+from coremlscope.devices import find_device
+from coremlscope.planning.onnxruntime.pricing import Pricing, decide
+from coremlscope.results.provider import ProviderReport
+from tests.onnx_provider.build import Built
+
+SHAPE = [1, 64, 56, 56]
+
+
+def _network(blocks: int, between: str) -> Built:
+    built = Built()
+    value = built.input(SHAPE)
+    for _ in range(blocks):
+        weight = built.constant(np.zeros((64, 64, 3, 3), np.float32))
+        value = built.node("Conv", value, weight, shape=SHAPE, pads=[1, 1, 1, 1])
+        value = built.node(between, value, shape=SHAPE)
+    return built
+
+
+def _reports(built: Built) -> tuple[list[ProviderReport], Figure]:
+    device = find_device("m2")
+    pricing = Pricing(built.model(), {}, [device], ("all", "cpu_and_ne", "cpu_and_gpu", "cpu_only"))
+    return [pricing.report(built.divide(one)) for one in ("neuralnetwork", "mlprogram")], pricing.cpu(device)
+
+
+def test_one_partition_is_faster_than_the_cpu() -> None:
+    reports, cpu = _reports(_network(20, "Relu"))
+    verdict = decide(reports, cpu, find_device("m2"), None)
+    assert (verdict.outcome, verdict.format) == ("provider", "neuralnetwork")
+    (best, *_), (single, *_) = (report.estimates for report in reports)
+    assert best.placement.keys() == {"neural_engine"}
+    assert "neural_engine" not in single.placement
+
+
+def test_boundaries_cost() -> None:
+    whole, _ = _reports(_network(20, "Relu"))
+    cut, cpu = _reports(_network(20, "Abs"))
+    assert [report.models for report in (*whole, *cut)] == [1, 1, 20, 20]
+    before, after = whole[0].estimates[0], cut[0].estimates[0]
+    assert after.boundaries.value > 19 * before.boundaries.value
+    assert after.outside.value > before.outside.value
+    total = after.inside + after.boundaries + after.outside
+    assert total == after.latency
+    assert decide(cut, cpu, find_device("m2"), None).ratio < decide(whole, cpu, find_device("m2"), None).ratio  # type: ignore[operator]
+
+
+def test_nothing_taken() -> None:
+    built = Built()
+    built.node("Abs", built.input([1, 8]), shape=[1, 8])
+    reports, cpu = _reports(built)
+    verdict = decide(reports, cpu, find_device("m2"), None)
+    assert (verdict.outcome, verdict.provider) == ("cpu", None)
+
+
+@pytest.mark.parametrize(("seconds", "outcome"), [(1.0, "cpu"), (3.0, "close"), (9.0, "provider")])
+def test_ratios_near_one_are_too_close(seconds: float, outcome: str) -> None:
+    reports, _ = _reports(_network(1, "Relu"))
+    best = min(one.latency.value for report in reports for one in report.estimates)
+    cpu = best * seconds / 3
+    figure = Figure(cpu, cpu / 2, cpu * 2, "estimated")
+    assert decide(reports, figure, find_device("m2"), None).outcome == outcome
+
+
+def test_fixes_have_counts() -> None:
+    report = _network(3, "Neg").divide().report
+    (fix,) = report.fixes
+    assert (fix.op, fix.count, fix.partitions, fix.supported) == ("Neg", 3, 1, 6)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    weight = numpy_helper.from_array(np.zeros((4, 4, 1, 1), np.float32), "w")
+    nodes = [helper.make_node("Conv", ["x", "w"], ["a"]), helper.make_node("HardSwish", ["a"], ["y"])]
+    ends = [helper.make_tensor_value_info(name, 1, ["batch", 4, 8, 8]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [weight])
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_the_verb_plan(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["plan", str(model), "--device", "m2", "--format", "mlprogram", "--ort", "1.27", "--json", "-"]
+    assert main([*line, "--shape", "batch=2"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    provider = found["provider"]
+    assert (provider["partitions"], provider["nodes"], provider["supported"]) == (1, 2, 1)
+    assert [(one["partitions"], one["nodes"], one["supported"]) for one in provider["rounds"]] == [
+        (1, 2, 1),
+        (1, 3, 2),
+    ]
+    assert [(one["op"], one["rule"]) for one in provider["left"]] == [("HardSwish", "no-builder")]
+    assert len(found["verdicts"]) == 1
+
+
+def test_options_of_onnx_are_refused_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(tmp_path / "a.mlpackage"), "--ort", "1.27"]) == 2
+    assert "--ort" in capsys.readouterr().err
+
+
+def test_unknown_releases_and_dimensions(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(model), "--device", "m2", "--ort", "1.12"]) == 2
+    assert main(["plan", str(model), "--device", "m2", "--shape", "size=2"]) == 4
+    assert "batch" in capsys.readouterr().err
