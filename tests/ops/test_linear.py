@@ -59,6 +59,7 @@ MATRICES = {
     "batched": ((2, 3, 4), (2, 4, 5), False, False),
     "broadcast": ((2, 1, 3, 4), (6, 5, 4), False, True),
     "broadcast x": ((3, 4), (2, 4, 5), False, False),
+    "vector x": ((4,), (4, 5), False, False),
 }
 
 

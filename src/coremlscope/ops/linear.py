@@ -124,7 +124,7 @@ def _infer_matmul(view: OpView) -> Sequence[ValueType]:
 
 def _lower_matmul(op: Lowering) -> Tensor:
     product = _Product.of(op.view)
-    if product.x_is_vector or product.y_is_vector:
+    if product.y_is_vector or (product.x_is_vector and len(product.y) > 2):
         raise CannotLower("a product with a vector, at which Core ML ends the app (expand it to a matrix)")
     swaps = {
         "x": op.view.flag("transpose_x", False) and not product.x_is_vector,

@@ -24,6 +24,7 @@ from coremlscope.planning.patterns.rule import (
     Scope,
     fp16,
     fp32,
+    int32,
     weight,
 )
 from coremlscope.planning.patterns.weights import WEIGHTED, packed_weights
@@ -51,6 +52,8 @@ def _several_queries(view: OpView, context: RuleContext) -> str:
 
 def _vector(view: OpView, context: RuleContext) -> str:
     ranks = {name: len(view.shape(name)) for name in ("x", "y")}
+    if ranks["x"] == 1 and ranks["y"] == 2:  # coremltools' own tests run it on Macs.
+        return ""
     return next((f"{name} has one dimension" for name, rank in ranks.items() if rank == 1), "")
 
 
@@ -59,6 +62,15 @@ def _all_elements(view: OpView, context: RuleContext) -> str:
     rows = math.prod(shape[:-1])
     is_default = view.integer("axis", -1) == -1 and not view.flag("keep_dims", False)
     return f"it returns {rows} positions, one of each row" if is_default and rows > 1 else ""
+
+
+def _divides_integers(view: OpView, context: RuleContext) -> bool:
+    is_known = any(view.bound(name).constant is not None for name in ("x", "y"))
+    return not is_known and view.type("x").dtype is DType.INT32
+
+
+def _norm(*shape: int) -> dict[str, object]:
+    return {"x": fp16(*shape), "mean": weight(shape[1]), "variance": weight(shape[1])}
 
 
 def _enumerated(context: GraphContext) -> Mapping[str, str]:
@@ -131,7 +143,10 @@ HAZARDS: tuple[KnownHazard, ...] = (
                 Example("matmul", {"x": fp16(4), "y": fp16(10, 4, 3)}),
                 Example("matmul", {"x": fp16(10, 3, 4), "y": weight(4)}),
             ),
-            rejects=(Example("matmul", {"x": fp16(1, 4), "y": fp16(10, 4, 3)}),),
+            rejects=(
+                Example("matmul", {"x": fp16(1, 4), "y": fp16(10, 4, 3)}),
+                Example("matmul", {"x": fp16(4), "y": weight(4, 3)}),
+            ),
         ),
     ),
     KnownHazard(
@@ -248,6 +263,41 @@ HAZARDS: tuple[KnownHazard, ...] = (
                     os="15",
                 ),
             ),
+        ),
+    ),
+    KnownHazard(
+        id="integer-floor-division",
+        kind="crash",
+        units=UNITS,
+        text="a floor division of two int32 tensors that are only known at run time ended the app",
+        fix="divide in float and take the floor: floor(x / y) of casts, and cast the result",
+        source="pytorch/executorch issue 11714 (M1 Pro, each time); which unit ran it is not published",
+        confidence="measured",
+        scope=Scope(chips=("m1",)),
+        pattern=OpPattern(
+            ops=("floor_div",),
+            when=_divides_integers,
+            accepts=(Example("floor_div", {"x": int32(10, 10), "y": int32(10, 10)}, chip="m1-pro", os="15"),),
+            rejects=(
+                Example("floor_div", {"x": fp16(10, 10), "y": fp16(10, 10)}, chip="m1-pro", os="15"),
+                Example("floor_div", {"x": int32(10, 10), "y": 2}, chip="m1-pro", os="15"),
+            ),
+        ),
+    ),
+    KnownHazard(
+        id="batch-norm-of-rank-5",
+        kind="crash",
+        units=UNITS,
+        text="a batch normalization of five dimensions, apart from convolutions, ended the app at times",
+        fix="merge two axes before it (reshape) and split them behind it, or fold it into a convolution",
+        source="pytorch/executorch issue 11701 (M1 Pro); which unit ran it is not published",
+        confidence="measured",
+        scope=Scope(chips=("m1",)),
+        pattern=OpPattern(
+            ops=("batch_norm",),
+            when=lambda view, context: len(view.shape("x")) == 5,
+            accepts=(Example("batch_norm", _norm(1, 3, 4, 4, 4), chip="m1-pro", os="15"),),
+            rejects=(Example("batch_norm", _norm(1, 3, 4, 4), chip="m1-pro", os="15"),),
         ),
     ),
     KnownHazard(

@@ -92,13 +92,14 @@ _VOCABULARY: tuple[tuple[Component, str], ...] = (
     ),
     (
         "Neural Engine driver",
-        r"appleneuralengine|\baned\b|\bANEF\b|ANEServices|Neural Engine.{0,40}(?:fail|error)",
+        r"appleneuralengine|\bhwx\b|\[ane\]|\baned\b|\bANEF\b|ANEServices|Neural Engine.{0,40}(?:fail|error)",
     ),
     ("BNNS", r"BNNS|bnns"),
     (
         "MPSGraph",
         r"\bMPS[A-Z]?\w*|\bMTL[A-Z]\w+|\bMetal|GPU::|IOGPU|\bIOAF\b|\bAGX|command buffer|\bmps\.\w+|mpsgraph"
-        r"|(?:New|old) volume|GPU work|MLIR pass|\.metallib|failed assertion|input types 'tensor<"
+        r"|(?:New|old) volume|GPU (?:work|address)|LLVM ERROR|infer result type|MLIR pass|\.metallib"
+        r"|failed assertion|input types 'tensor<"
         r"|XPC_ERROR_CONN|MPS backend",
     ),
     (
@@ -127,7 +128,7 @@ _VOCABULARY: tuple[tuple[Component, str], ...] = (
     ),
     (
         "ONNX Runtime",
-        r"onnxruntime|CoreMLExecutionProvider|ONNXRuntimeError|CoreML EP|_?Ort[A-Z]\w+"
+        r"onnxruntime|CoreMLExecutionProvider|ONNXRuntimeError|CoreML EP|(?-i:_?Ort[A-Z]\w+)"
         r"|CoreML Execution Provider|provider name|CoreML does not support|op_builder|_CoreML_\d",
     ),
     (
@@ -136,7 +137,7 @@ _VOCABULARY: tuple[tuple[Component, str], ...] = (
         r"|TorchScript"
         r"|_MLModelProxy|libcoreml|libmil|libmodelpackage|BlobWriter|BlobReader|Running MIL"
         r"|(?:PyTorch|Torch) (?:op|version)"
-        r"|TensorFlow|scikit-learn version|converting|conversion|\bOp \""
+        r"|TensorFlow|scikit-learn version|Tuple detected|converting|conversion|\bOp \""
         r"|(?:Value|NotImplemented|Assertion|Type|Key"
         r"|Attribute|Index|ModuleNotFound|Import)Error:|only be (?:called"
         r"|run) on macOS|supported on macOS|run predict\(\)|just from the model spec|CoreML\.framework"
@@ -160,14 +161,17 @@ _VOCABULARY: tuple[tuple[Component, str], ...] = (
     ),
 )
 _HARMLESS = (
-    r"nil _ANEModel|doUnloadModel|not been tested|scikit-learn version|\bis deprecated|DeprecationWarning"
+    r"nil _ANEModel|is disabled through|Tuple detected|home directory|Cache Miss"
+    r"|not supported\. Minimum required|doUnloadModel|not been tested|scikit-learn version|\bis deprecated"
+    r"|DeprecationWarning"
     r"|FutureWarning"
     r"|number of partitions|Running MIL|\[[VI]:onnxruntime|symbol lookup|os_unfair"
     r"|Metal API Validation Enabled"
     r"|falling back|Unknown aneSubType|Could not find image named|will be (?:slower|ignored)|fell back"
 )
 _LOAD = (
-    r"\bload|initWith|open (?:file|stream)|Input stream|manifest|registered|re-compile the E5 bundle"
+    r"compute.device|valid input feature|\bload|initWith|open (?:file|stream)|Input stream|manifest"
+    r"|registered|re-compile the E5 bundle"
     r"|serializ|package"
     r"|createProgram|plan\b|\bURL|no such file|not (?:be )?found|couldn.t be opened|not a valid"
     r"|network -?\d|mmap|deserial"
@@ -188,7 +192,11 @@ _PHASES: Mapping[Component, tuple[tuple[Phase, str], ...]] = {
     "Neural Engine compiler": (("compile", ""),),
     "BNNS": (("compile", r"Graph ?Compile|compil"), ("predict", "")),
     "MPSGraph": (
-        ("load", r"load|serializ|initWith|package|compil|pass manager|resources\.bin"),
+        (
+            "load",
+            r"load|serializ|initWithM(?:PSGraph|LIR)|package|verification|legalize|infer result|compil"
+            r"|pass manager|resources\.bin",
+        ),
         ("predict", ""),
     ),
     "validator": (("compile", r"compil"), ("load", "")),
