@@ -137,11 +137,6 @@ def find_problems(model: Model, systems: Sequence[OSRelease] = ()) -> list[Probl
         systems: Systems that it has to load on.
     """
     problems = [*_check_version(model, systems)]
-    for check in (_check_interface, _check_weights, _check_stages, _check_operations):
-        try:
-            problems += check(model)
-        except CoremlscopeError as error:
-            problems.append(_damage(error))
     hazards: Sequence[Hazard] = ()
     try:
         hazards = find_hazards(model, systems=systems)
@@ -150,6 +145,11 @@ def find_problems(model: Model, systems: Sequence[OSRelease] = ()) -> list[Probl
         with suppress(CoremlscopeError):
             hazards = tuple(find_in_model(model))
     problems += map(_problem, hazards)
+    for check in (_check_interface, _check_weights, _check_stages, _check_operations):
+        try:
+            problems += check(model)
+        except CoremlscopeError as error:
+            problems.append(_damage(error))
     return list(dict.fromkeys(problems))
 
 
