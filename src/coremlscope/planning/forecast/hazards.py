@@ -10,11 +10,14 @@ from coremlscope.devices.release import OSRelease, macos
 from coremlscope.devices.unit import SETTING_WORDS
 from coremlscope.model.ir import Model
 from coremlscope.planning.forecast.functions import ModelFunction, functions_of, is_core_ai
+from coremlscope.planning.hazards import HAZARDS, KnownHazard
 from coremlscope.planning.hazards.find import describe_hazard, find_in_function, find_in_model, find_placed
 from coremlscope.results.hazard import HAZARD_KINDS, Hazard
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan, PlanView
 
+#: The rows that do not depend on the unit: no plan has them at its operations.
+_UNPLACED = tuple(row for row in HAZARDS if not row.units)
 #: Places up to which each is named.
 _NAMED = 3
 
@@ -35,7 +38,7 @@ def find_hazards(
     """
     found = [*find_in_model(model)]
     for one in functions_of(model, None, every=True, shapes=None):
-        found += (one for one in _of_function(one, systems) if view is None or not one.units)
+        found += _of_function(one, systems, HAZARDS if view is None else _UNPLACED)
     if view is not None:
         found += find_placed(view)
     return tuple(sorted(_merged(found), key=lambda hazard: HAZARD_KINDS.index(hazard.kind)))
@@ -46,14 +49,16 @@ def _merged(found: Sequence[Hazard]) -> list[Hazard]:
     return list({(hazard.id, hazard.text): hazard for hazard in reversed(found)}.values())[::-1]
 
 
-def _of_function(one: ModelFunction, systems: Sequence[OSRelease]) -> Iterator[Hazard]:
+def _of_function(
+    one: ModelFunction, systems: Sequence[OSRelease], among: Sequence[KnownHazard]
+) -> Iterator[Hazard]:
     if is_core_ai(one.model):
         return
     graph = one.graph_on(macos(newest_system()))
     views = [node.view for node in graph.walk() if not node.inserted]
     every = [*(node.view for node in graph.walk()), *graph.walk_packed()]
     producers = {value.name: view for view in every for value in view.op.outputs}
-    yield from find_in_function(views, producers, one.facts, systems=systems)
+    yield from find_in_function(views, producers, one.facts, systems=systems, among=among)
 
 
 def describe_planned_hazards(
@@ -61,7 +66,7 @@ def describe_planned_hazards(
 ) -> Iterator[Finding]:
     """Yields a finding for each hazard of the functions that does not depend on the unit, and for each that a
     plan meets, with the devices and settings where it does."""
-    refused = [hazard for one in functions for hazard in _of_function(one, ()) if not hazard.units]
+    refused = [hazard for one in functions for hazard in _of_function(one, (), _UNPLACED)]
     yield from map(describe_hazard, _merged(refused))
     found: dict[tuple[str, str], list[tuple[Hazard, str]]] = {}
     for plan in plans:

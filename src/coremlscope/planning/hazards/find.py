@@ -25,6 +25,8 @@ from coremlscope.runtime.execution.binding import bind_model
 
 #: Raised where an argument is absent, only known at run time, in a missing file, or not valid.
 _UNKNOWN = (CannotInfer, CannotLower, MissingWeightsError, *CONTRADICTIONS)
+#: The rows that hold on every unit, chip and system.
+_EVERYWHERE = tuple(row for row in HAZARDS if row.is_everywhere)
 #: Operations up to which each is named.
 _NAMED = 3
 
@@ -52,7 +54,7 @@ def find_in_function(
     facts: ProgramFacts,
     *,
     systems: Sequence[OSRelease] = (),
-    on_every_unit: bool = False,
+    among: Sequence[KnownHazard] = HAZARDS,
 ) -> Iterator[Hazard]:
     """Yields what the patterns find in a function, on some chip and system, wherever it is planned.
 
@@ -63,14 +65,12 @@ def find_in_function(
         producers: The operation that makes each value.
         facts: The program around them.
         systems: Only rows that hold on one of these; empty for all.
-        on_every_unit: Only rows that hold on every unit, chip and system.
+        among: The rows to look for.
     """
     if facts.runtime != "Core ML":
         return
-    for row in HAZARDS:
+    for row in among:
         if row.pattern is None or (systems and not any(map(row.scope.holds_on, systems))):
-            continue
-        if on_every_unit and not row.is_everywhere:
             continue
         found = _match(row, views, producers, facts)
         if found:
@@ -101,7 +101,7 @@ def find_everywhere(model: Model) -> Iterator[Hazard]:
             graph = bind_model(model, name).graph
             views = list(_walk(graph))
             producers = {value.name: view for view in views for value in view.op.outputs}
-            for hazard in find_in_function(views, producers, ProgramFacts(), on_every_unit=True):
+            for hazard in find_in_function(views, producers, ProgramFacts(), among=_EVERYWHERE):
                 if hazard.confidence != "anecdotal":
                     yield hazard
 
