@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from coremlscope.cli.command import Command, Parser
@@ -11,12 +12,15 @@ from coremlscope.cli.repetitions import add_limits
 
 _EPILOG = """\
 An agent or an editor starts this command and talks to it over standard input and output. Its tools are
-verbs: inspect, plan, explain, estimate, compare, check, verify, doctor and rules. Answers are short; what
-they leave out has an id, which the tool `more` takes. Each call runs in a process of its own with limits.
+verbs: answer, inspect, plan, explain, estimate, compare, check, verify, doctor and rules. Answers are
+short; what they leave out has an id, which the tool `more` takes. Each call runs in a process of its own
+with limits, and ends when it is cancelled. Only files in the folders of --root are opened, and no pipes
+or devices.
 It needs the extra `mcp`.
 
 examples:
   coremlscope mcp
+  coremlscope mcp --root ~/models
   coremlscope mcp --timeout 60 --memory 4GB
   claude mcp add coremlscope -- coremlscope mcp
 """
@@ -30,6 +34,14 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-write", action="store_true", help="also offer tools that write reports and changed models"
     )
+    parser.add_argument(
+        "--root",
+        metavar="FOLDER",
+        type=Path,
+        action="append",
+        default=[],
+        help="a folder whose files may be named (repeatable; default: those of the client, else this folder)",
+    )
     add_limits(parser, "an answer", default_s=_ANSWER_S)
 
 
@@ -41,10 +53,11 @@ def _run(arguments: argparse.Namespace) -> int:
 
     limits = limits_of(arguments)
 
-    def run(verb: str, given: Sequence[str]) -> Any:
-        return call_isolated(run_verb, {"verb": verb, "arguments": list(given)}, limits=limits)
+    def run(verb: str, given: Sequence[str], started: Callable[[Any], None]) -> Any:
+        work = {"verb": verb, "arguments": list(given)}
+        return call_isolated(run_verb, work, limits=limits, started=started)
 
-    make_service(run, __version__, allow_write=arguments.allow_write).run("stdio")
+    make_service(run, __version__, roots=arguments.root, allow_write=arguments.allow_write).run("stdio")
     return 0
 
 
@@ -60,7 +73,6 @@ def run_verb(verb: str, arguments: Sequence[str]) -> Any:
     """
     import json
     import tempfile
-    from pathlib import Path
 
     from coremlscope.cli.main import find_command
 

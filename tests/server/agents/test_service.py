@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
+import tempfile
+import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +22,19 @@ anyio = pytest.importorskip("anyio")
 pytest.importorskip("mcp", reason="belongs to the extra `mcp`")
 
 
-def _ask(questions: list[tuple[str, dict[str, Any]]], *options: str) -> list[Any]:
+#: Where tests write their files.
+_ROOTS = ("--root", "/dev/shm", "--root", tempfile.gettempdir())
+
+
+def _ask(
+    questions: list[tuple[str, dict[str, Any]]], *options: str, root: str = tempfile.gettempdir()
+) -> list[Any]:
     """Starts a server, and returns its answers; the first is the list of its tools."""
     from mcp.client import Client
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
     async def talk() -> list[Any]:
-        arguments = ["-m", "coremlscope", "mcp", *options]
+        arguments = ["-m", "coremlscope", "mcp", *_ROOTS, *options]
         async with Client(
             stdio_client(StdioServerParameters(command=sys.executable, args=arguments))
         ) as client:
@@ -55,6 +65,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 _A, _B = "@/a.mlpackage", "@/b.mlpackage"
 _M4 = {"model": _A, "device": "m4"}
 _QUESTIONS: list[tuple[str, dict[str, Any], str]] = [
+    ("answer", _M4, f"answer {_A} --device m4"),
     ("inspect", {"model": _A}, f"inspect {_A}"),
     ("inspect", {"model": _A, "ops": True}, f"inspect {_A} --ops"),
     ("inspect", {"model": _B, "function": "main"}, f"inspect {_B} --function main"),
@@ -113,7 +124,8 @@ def test_the_same_values_as_the_verbs(folder: Path, capsys: pytest.CaptureFixtur
     assert {tool.name for tool in listed.tools} == {tool for tool, *_ in _QUESTIONS} | {"more"}
     for answer, (_, _, line) in zip(answers, _QUESTIONS, strict=True):
         verb, *_ = line.split()
-        code = main([*line.replace("@/", f"{folder}/").split(), "--json", "-"])
+        words = line.removeprefix("answer ").replace("@/", f"{folder}/").split()
+        code = main([*words, "--json", "-"])
         whole = json.loads(capsys.readouterr().out)
         assert not answer.is_error, answer
         assert answer.structured_content["result"]["exit_code"] == code
@@ -134,12 +146,20 @@ def test_the_findings_of_a_plan(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("tool", "arguments", "code"),
     [
-        ("inspect", {"model": "/dev/zero"}, 3),
-        ("inspect", {"model": "@/endless.mlmodel"}, 3),
+        ("inspect", {"model": "/dev/zero"}, 2),
+        ("doctor", {"files": ["/proc/self/environ"]}, 2),
+        ("inspect", {"model": "@/../../../../../../../etc/passwd"}, 2),
+        ("inspect", {"model": "@/endless.mlmodel"}, 2),
+        ("verify", {"model": _A, "reference": _A, "inputs": {"image": "/etc/hostname"}}, 2),
+        ("check", {"models": [_A], "max_latencies": ["m4=1ms"]}, 2),
+        ("chek", {"models": [_A]}, 2),
+        ("check", {"models": _A}, 2),
+        ("check", {}, 2),
+        ("more", {"id": "a1", "offset": -1}, 2),
         ("plan", {"model": "@/zeros.mlmodel", "device": "m4"}, 3),
         ("plan", {"model": "@/cut.mlmodel", "device": "m4"}, 3),
         ("plan", {"model": _A, "device": "m44"}, 2),
-        ("inspect", {"model": "--help"}, 3),
+        ("inspect", {"model": "@/--help"}, 3),
         ("plan", {"model": _A, "device": "m4", "os": "1 --share x"}, 2),
         ("verify", {"model": _A, "reference": "@/none.npz"}, 4),
         ("more", {"id": "a9/x"}, 2),
@@ -172,3 +192,57 @@ def test_files_are_written_only_where_that_is_allowed(folder: Path, tmp_path: Pa
     _, written = _ask([question], "--allow-write")
     assert not written.is_error
     assert page.read_text().startswith("<!")
+
+
+def _talk(steps: Any, *options: str, mark: str = "") -> Any:
+    from mcp.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    async def talk() -> Any:
+        parameters = StdioServerParameters(
+            command=sys.executable, args=["-m", "coremlscope", "mcp", *options]
+        )
+        async with Client(stdio_client(parameters)) as client:
+            return await steps(client)
+
+    return anyio.run(talk)
+
+
+def _children(mark: str) -> set[int]:
+    """The processes that answer the calls of a test."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"ASKED_BY={mark}\0".encode() in (folder / "environ").read_bytes():
+                found.add(int(folder.name))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="reads the list of processes")
+@pytest.mark.parametrize("end", ["cancel", "close"])
+def test_a_call_that_nobody_waits_for_ends(folder: Path, end: str) -> None:
+    endless = _in(folder, {"sources": [_A, _B], "iterations": 100_000_000})
+    mark = uuid.uuid4().hex
+
+    async def steps(client: Any) -> Any:
+        with anyio.move_on_after(8):
+            await client.call_tool("compare", endless)
+        if end == "cancel":
+            return await client.call_tool("more", {"id": "a1"})
+        return None
+
+    _talk(steps, *_ROOTS, mark=mark)
+    for _ in range(100):
+        if not _children(mark):
+            break
+        time.sleep(0.1)
+    assert _children(mark) == set()
+
+
+def test_the_folders_are_those_of_the_server_by_default(folder: Path) -> None:
+    async def steps(client: Any) -> Any:
+        return await client.call_tool("inspect", {"model": str(folder / "a.mlpackage")})
+
+    refused = _talk(steps)
+    assert refused.is_error
+    assert "--root" in refused.structured_content["hint"]

@@ -8,12 +8,8 @@ from typing import Any
 
 from coremlscope.base.errors import UsageError
 
-#: Characters of an answer; elements of arrays that are tried to fit it, the most first.
-_MOST_CHARACTERS = 8_000
-_ELEMENTS = (20, 8, 5, 3, 2, 1, 0)
-_LONGEST_TEXT = 600
-#: An object with more keys is one of columns or a table: its first keys are shown.
-_MOST_KEYS = 40
+#: Characters of an answer, of a text in it, and the least for an element of an array or an object.
+_MOST_CHARACTERS, _LONGEST_TEXT, _LEAST = 8_000, 600, 60
 #: Results that are kept, the oldest are dropped.
 _KEPT = 32
 
@@ -32,7 +28,7 @@ class Answers:
         """Keeps a result; returns its short form with its id."""
         self._count += 1
         name = f"a{self._count}"
-        self._results[name] = result
+        self._results[name] = result = clean(result)
         while len(self._results) > _KEPT:
             self._results.popitem(last=False)
         return {"id": name, "result": shorten(result, name)}
@@ -47,8 +43,10 @@ class Answers:
             find: Only elements that contain this text.
 
         Raises:
-            UsageError: There is no such part.
+            UsageError: There is no such part, or a number is negative.
         """
+        if offset < 0 or count < 1:
+            raise UsageError("offset is at least 0, and count at least 1", "leave them out for the first 20")
         name, *steps = wanted.split("/")
         if name not in self._results:
             raise UsageError(f"there is no answer {name!r}", f"ask again; the last {_KEPT} answers are kept")
@@ -61,7 +59,7 @@ class Answers:
             return {"id": wanted, "result": shorten(part, wanted)}
         pairs = list(part.items() if isinstance(part, dict) else enumerate(part))
         found = [(key, value) for key, value in pairs if find.lower() in f"{key} {_dumped(value)}".lower()]
-        shown = found[max(0, offset) : max(0, offset) + max(1, count)]
+        shown = found[offset : offset + count]
         elements = [{"id": _join(wanted, key), "value": value} for key, value in shown]
         fitting = len(elements)
         while fitting > 1 and len(_dumped(elements[:fitting])) > _MOST_CHARACTERS:
@@ -76,30 +74,61 @@ class Answers:
         }
 
 
-def shorten(value: Any, name: str) -> Any:
+def clean(value: Any) -> Any:
+    """Escapes what a model's names and texts may hide: control characters, line ends, marks of direction."""
+    if isinstance(value, str):
+        is_shown = value.isprintable()
+        return value if is_shown else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in value)
+    if isinstance(value, dict):
+        return {clean(key): clean(part) for key, part in value.items()}
+    return [clean(part) for part in value] if isinstance(value, list) else value
+
+
+def shorten(value: Any, name: str, most: int = _MOST_CHARACTERS) -> Any:
     """Returns a short form of a JSON value: what is left out says how much it is, and its id.
+
+    Small parts are whole, and share with the large ones what they do not need.
 
     Args:
         value: The value.
         name: Its id.
+        most: The characters that it may have.
     """
-    for most in _ELEMENTS:
-        short = _cut(value, name, most)
-        if len(_dumped(short)) <= _MOST_CHARACTERS:
-            break
-    return short
-
-
-def _cut(value: Any, name: str, most: int) -> Any:
     if isinstance(value, str):
         return value if len(value) <= _LONGEST_TEXT else f"{value[:_LONGEST_TEXT]}… (whole: {name})"
+    if not isinstance(value, dict | list) or len(_dumped(value)) <= min(most, _MOST_CHARACTERS):
+        return _texts(value, name)
     if isinstance(value, dict):
-        keys = list(value)[: _MOST_KEYS if most else 10]
-        short = {key: _cut(value[key], _join(name, key), most) for key in keys}
-        return {**short, "…": {"keys": len(value), "id": name}} if len(keys) < len(value) else short
+        return _shorten_object(value, name, most)
+    first: list[Any] = []
+    for index, part in enumerate(value):
+        if most < _LEAST:
+            break
+        # The first elements are the ones that were asked for.
+        first.append(shorten(part, _join(name, index), most // 2))
+        most -= len(_dumped(first[-1]))
+    return first if len(first) == len(value) else {"count": len(value), "first": first, "id": name}
+
+
+def _shorten_object(value: dict[str, Any], name: str, most: int) -> dict[str, Any]:
+    shown = list(value)[: max(1, most // _LEAST)] if most >= _LEAST else []
+    sizes = {key: len(_dumped(value[key])) for key in shown}
+    short = dict[str, Any]()
+    for done, key in enumerate(sorted(shown, key=lambda key: sizes[key])):
+        short[key] = shorten(value[key], _join(name, key), max(0, most // (len(shown) - done)))
+        most -= len(_dumped(short[key])) + len(key)
+    kept = {key: short[key] for key in shown}
+    return kept if len(kept) == len(value) else {**kept, "…": {"keys": len(value), "id": name}}
+
+
+def _texts(value: Any, name: str) -> Any:
+    """Cuts the long texts in a part that is whole otherwise."""
+    if isinstance(value, str):
+        return shorten(value, name)
+    if isinstance(value, dict):
+        return {key: _texts(part, _join(name, key)) for key, part in value.items()}
     if isinstance(value, list):
-        first = [_cut(one, _join(name, index), most) for index, one in enumerate(value[:most])]
-        return first if len(first) == len(value) else {"count": len(value), "first": first, "id": name}
+        return [_texts(part, _join(name, index)) for index, part in enumerate(value)]
     return value
 
 
