@@ -13,13 +13,11 @@ from benchmarks.latency.intervals import fit_spread, is_inside
 from benchmarks.latency.priors import PRIORS
 from benchmarks.latency.validate import HeldOut, choose, errors, estimate_all, kind_of
 from coremlscope.devices import UNITS, ComputeUnit
-from coremlscope.planning.cost.latency.calibration import Spread
+from coremlscope.planning.cost.latency.calibration import FAMILIES, Spread
 
 #: Widths before this many measurements were scored: a factor of two, as where nothing was measured.
-_FEW, _AT_FIRST = (
-    8,
-    Spread(base=0.54, unusual=0.0, by_chip={}, extrapolated=0.0, mixed=0.3, below=1.2816, above=1.2816),
-)
+_FEW = 8
+_AT_FIRST = Spread(widths=dict.fromkeys(("iOS", "macOS"), dict.fromkeys(FAMILIES, 0.69)))
 _NAMES: Mapping[ComputeUnit, str] = {"neural_engine": "Neural Engine", "cpu": "CPU", "gpu": "CPU and GPU"}
 
 

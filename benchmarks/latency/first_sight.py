@@ -9,6 +9,7 @@ product's, which follows its plan; else it is that of the network's kernels on t
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +31,7 @@ from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, ComputeUni
 from coremlscope.formats import container
 from coremlscope.planning.cost.latency.calibration import load_calibration
 from coremlscope.planning.cost.latency.constants import constants_of, on_system
-from coremlscope.planning.cost.latency.model import interval_factors
+from coremlscope.planning.cost.latency.model import family_of, width_of
 from coremlscope.planning.cost.latency.recorded import estimate_recorded
 from coremlscope.planning.cost.latency.roofline import time_kernels
 from coremlscope.planning.forecast.planner import record_prediction
@@ -132,8 +133,9 @@ def _of_kernels(m: Measurement, network: Network) -> Interval:
     seconds = max(float(total.sum()), float((times.stream * network.times).sum())) + constants.dispatch_s
     plain = table.is_kind("conv", "pointwise", "depthwise", "elementwise", "pool", "reduce")
     unusual = float(total[~plain].sum() / seconds)
-    low, high = interval_factors(known.spreads[unit], device, unusual)
-    return Interval(seconds * 1e3, seconds * low * 1e3, seconds * high * 1e3)
+    family = family_of(unusual, seconds, constants.dispatch_s)
+    factor = math.exp(width_of(known.spreads[unit], device, family))
+    return Interval(seconds * 1e3, seconds / factor * 1e3, seconds * factor * 1e3)
 
 
 def render_first_sight(measurements: Sequence[Measurement], folders: Sequence[Path]) -> Iterator[str]:

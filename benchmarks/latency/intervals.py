@@ -9,28 +9,30 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from benchmarks.latency.dataset import Measurement, device_of
-from benchmarks.latency.validate import HeldOut
+from benchmarks.latency.validate import OLDEST, HeldOut
 from coremlscope.devices import all_chips
-from coremlscope.planning.cost.latency.calibration import Spread
-from coremlscope.planning.cost.latency.model import interval_factors
+from coremlscope.planning.cost.latency.calibration import FAMILIES, Family, Spread
+from coremlscope.planning.cost.latency.model import width_of
 from coremlscope.planning.cost.latency.table import Floats
 
 #: A normal distribution holds 80 % of its mass within this many standard deviations.
 _Z80 = 1.2816
-#: Target coverage of held-out measurements: slightly more than 80 %, because widths are fitted, too.
-_AIM = 0.82
-#: Chips of phones with fewer measurements than this share a width with all chips of their platform.
-_FEW = 12
-#: Chips with at least this many measurements have a width of their own where their platform's is too small,
-#: and the share of their measurements that it aims at: a few that one publication made are no sample of 80 %.
-_OWN, _OWN_AIM = 4, 0.7
-#: The least standard deviation of a chip, base included, which few publications would understate; and of one
-#: that fewer publications measured than calibration needs: those of a chip differ by 0.2 to 0.25.
-_BETWEEN, _UNKNOWN_BETWEEN = 0.17, 0.2
-#: The least widening per share of kernels other than convolutions: publications differ more on transformers.
-_UNUSUAL = 0.1
+_PLATFORMS = ("iOS", "macOS")
+#: The share of held-out measurements that intervals hold: more than 80 %, because widths are fitted, too, and
+#: what publications to come have in common is not among them.
+_AIM = 0.88
+#: The fewest publications of a family on a platform, and the fewest measurements of it on all platforms, for
+#: a width of their own.
+_FEW = 8
+#: The least width, which few publications would understate: those of a chip differ by a standard deviation of
+#: 0.2 to 0.25.
+_LEAST = _Z80 * 0.22
+#: The width on a platform that fewer publications measured than a calibrated chip needs: a factor of two.
+_UNMEASURED = 0.69
+#: What systems add at least that few publications measured: a factor of 1.28, as from one system to another.
+_UNPUBLISHED = 0.25
 #: Widening where more than one unit works: no published latencies include the placement.
-_MIXED = 0.3
+_MIXED = 0.38
 #: Publications that a chip needs to count as calibrated, and families of networks.
 _PUBLICATIONS, _FAMILIES = 3, 3
 
@@ -38,55 +40,44 @@ _PUBLICATIONS, _FAMILIES = 3, 3
 def fit_spread(held: Sequence[HeldOut], unfitted: Sequence[HeldOut] = ()) -> Spread:
     """Fits the spread to the target coverage of held-out measurements (split conformal prediction).
 
-    The group of chips whose estimates are best determines the base; each other group widens it. Estimates are
-    held out together with their publication and their family of networks, so that widths include what both
-    have in common.
+    Estimates are held out with their publication and their family of networks, so that widths include what
+    both have in common. Every publication on a chip counts once. Chips without measurements have the
+    widths of their platform: held out together with their chip, estimates are as good.
 
     Args:
         held: The measurements, with held-out estimates.
         unfitted: Measurements of systems too old for the fit, which tell how much systems differ.
     """
     kept = [h for h in held if np.isfinite(h.ms)]
-    groups = _groups(kept)
-    off, unusual, weights = _off(kept), np.array([h.unusual for h in kept]), _weights(kept)
-    places = {name: np.array([groups[p] == name for p in range(len(kept))]) for name in set(groups)}
-    sized = {name: here for name, here in places.items() if here.sum() >= _FEW} or places
-    best = min(sized, key=lambda name: _quantile(np.abs(off[sized[name]]), weights[sized[name]]))
-    here = sized[best]
-    base, slope = _quantile_line(unusual[here], np.abs(off[here]) / _Z80, weights[here])
-    sigma = base + slope * unusual
-    by_group = {name: _widening(off[at], sigma[at], weights[at]) for name, at in places.items()}
+    widths = {platform: _widths(kept, platform) for platform in _PLATFORMS}
     chips = sorted({h.measurement.chip for h in kept})
-    group_of = {h.measurement.chip: group for h, group in zip(kept, groups, strict=True)}
-    rows = {chip: np.array([h.measurement.chip == chip for h in kept]) for chip in chips}
-    own = {
-        chip: _widening(off[at], sigma[at], weights[at], _OWN_AIM)
-        for chip, at in rows.items()
-        if at.sum() >= _OWN
-    }
-    calibrated = tuple(chip for chip in chips if _is_calibrated(kept, chip))
-    known, least = (
-        round(float(np.sqrt(max(total**2 - base**2, 0.0))), 2) for total in (_BETWEEN, _UNKNOWN_BETWEEN)
-    )
-    by_chip = {
-        chip: max(by_group[group_of[chip]], own.get(chip, 0.0), known if chip in calibrated else least)
-        for chip in chips
-    }
     since = _first_system([h.measurement for h in kept])
-    old = [h for h in [*kept, *unfitted] if h.measurement.release.core_ml[0] < since]
-    widths = [math.hypot(base + slope * h.unusual, by_chip.get(h.measurement.chip, 0.0)) for h in old]
+    old = [h for h in kept if h.measurement.release.core_ml[0] < since]
+    more = {
+        since: max(_between_systems(old, widths), _UNPUBLISHED),
+        OLDEST: _between_systems(unfitted, widths),
+    }
     return Spread(
-        base=round(base, 3),
-        unusual=round(slope, 3),
-        by_chip=by_chip,
-        extrapolated=max(*by_group.values(), least),
+        widths=widths,
+        older={version: width for version, width in more.items() if width},
         mixed=_MIXED,
-        below=_Z80,
-        above=_Z80,
-        since=since,
-        older=_between_systems(old, widths),
-        calibrated=calibrated,
+        chips=tuple(chips),
+        calibrated=tuple(chip for chip in chips if _is_calibrated(kept, chip)),
     )
+
+
+def _widths(held: Sequence[HeldOut], platform: str) -> dict[Family, float]:
+    """Returns the widths of a platform by family, each of the nearest group with enough measurements."""
+    here = [h for h in held if all_chips()[h.measurement.chip].platform == platform]
+    is_measured = len({h.measurement.publication for h in here}) >= _PUBLICATIONS
+    found: dict[Family, float] = {}
+    for family in FAMILIES:
+        near, every = ([h for h in several if h.family == family] for several in (here, held))
+        several = len({(h.measurement.publication, h.measurement.chip) for h in near}) >= _FEW
+        group = near if several else every if len(every) >= _FEW else held
+        width = max(_quantile(np.abs(_off(group)), _weights(group)), _LEAST)
+        found[family] = round(width if is_measured else max(width, _UNMEASURED), 3)
+    return found
 
 
 def _first_system(measurements: Sequence[Measurement]) -> int:
@@ -97,30 +88,19 @@ def _first_system(measurements: Sequence[Measurement]) -> int:
     return min((system for system, some in by_system.items() if len(some) >= _PUBLICATIONS), default=0)
 
 
-def _between_systems(held: Sequence[HeldOut], widths: Sequence[float]) -> float:
-    """Returns the standard deviation that older systems add to widths; each publication counts once."""
+def _between_systems(held: Sequence[HeldOut], widths: Mapping[str, Mapping[Family, float]]) -> float:
+    """Returns what older systems add to widths; each publication counts once."""
     more: dict[str, list[float]] = defaultdict(list)
-    for h, width, off in zip(held, widths, _off(held), strict=True):
-        more[h.measurement.publication].append(off**2 - width**2)
+    for h, off in zip(held, _off(held), strict=True):
+        width = widths[all_chips()[h.measurement.chip].platform][h.family]
+        more[h.measurement.publication].append((_Z80 * off) ** 2 - width**2)
     variance = float(np.mean([np.mean(some) for some in more.values()])) if more else 0.0
     return round(math.sqrt(max(variance, 0.0)), 2)
 
 
-def _groups(held: Sequence[HeldOut]) -> list[str]:
-    """Returns for each measurement its chip, or its platform where chips have few measurements."""
-    counts: dict[str, int] = defaultdict(int)
-    for h in held:
-        counts[h.measurement.chip] += 1
-    chips = all_chips()
-    return [
-        chip if counts[chip] >= _FEW and chips[chip].platform == "iOS" else chips[chip].platform
-        for chip in (h.measurement.chip for h in held)
-    ]
-
-
 def _weights(held: Sequence[HeldOut]) -> Floats:
-    """Returns weights with which each network of a publication on a chip counts once."""
-    keys = [(h.measurement.publication, h.measurement.network, h.measurement.chip) for h in held]
+    """Returns weights with which each publication on a chip counts once."""
+    keys = [(h.measurement.publication, h.measurement.chip) for h in held]
     return np.array([1 / keys.count(key) for key in keys])
 
 
@@ -142,8 +122,8 @@ def coverage(held: Sequence[HeldOut], spread: Callable[[HeldOut], Spread]) -> fl
 
 def is_inside(h: HeldOut, spread: Spread) -> bool:
     """True where a measurement is within the interval around its held-out estimate."""
-    below, above = interval_factors(spread, device_of(h.measurement), h.unusual)
-    return below <= h.measurement.ms / h.ms <= above
+    width = width_of(spread, device_of(h.measurement), h.family)
+    return abs(math.log(h.measurement.ms / h.ms)) <= width
 
 
 def unseen_spreads(held: Sequence[HeldOut], key: Callable[[Measurement], str]) -> Mapping[str, Spread]:
@@ -166,24 +146,3 @@ def _quantile(values: Floats, weights: Floats) -> float:
     order = np.argsort(values)
     place = int(np.searchsorted(np.cumsum(weights[order]), _AIM * weights.sum()))
     return float(values[order][min(place, len(values) - 1)])
-
-
-def _quantile_line(x: Floats, y: Floats, weights: Floats) -> tuple[float, float]:
-    """Fits the line below which the target share of the points is, by quantile regression."""
-    best = (np.inf, 0.1, _UNUSUAL)
-    for slope in np.arange(_UNUSUAL, 1.01, 0.05):
-        rest = y - slope * x
-        base = max(_quantile(rest, weights), 0.02)
-        error = rest - base
-        loss = float(np.sum(weights * np.maximum(_AIM * error, (_AIM - 1) * error)))
-        best = min(best, (loss, base, float(slope)))
-    return best[1], best[2]
-
-
-def _widening(off: Floats, sigma: Floats, weights: Floats, aim: float = _AIM) -> float:
-    """Returns the standard deviation to add in quadrature for a target coverage."""
-    for extra in np.arange(0.0, 1.5, 0.01):
-        inside = np.abs(off) <= _Z80 * np.hypot(sigma, extra)
-        if np.sum(weights * inside) >= aim * weights.sum():
-            return round(float(extra), 2)
-    return 1.5

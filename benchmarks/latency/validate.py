@@ -12,8 +12,9 @@ from benchmarks.latency.dataset import Measurement, Network, concatenate
 from benchmarks.latency.fit import Estimator, Fitted, fit, linearize
 from benchmarks.latency.priors import UnitPriors
 from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, all_chips
-from coremlscope.planning.cost.latency.calibration import UnitParameters
+from coremlscope.planning.cost.latency.calibration import Family, UnitParameters
 from coremlscope.planning.cost.latency.constants import on_system, scaled_to
+from coremlscope.planning.cost.latency.model import family_of
 from coremlscope.planning.cost.latency.roofline import time_kernels
 from coremlscope.planning.cost.latency.table import Floats
 
@@ -65,12 +66,12 @@ class HeldOut:
         measurement: The measurement.
         ms: Milliseconds, from a fit without the measurements of its publication and without the networks of
             its family.
-        unusual: The share of the time in kernels other than convolutions.
+        family: The family of the network, by the fit to all measurements.
     """
 
     measurement: Measurement
     ms: float
-    unusual: float
+    family: Family
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +160,8 @@ def hold_out(
         fitted = fit(unit, known, [measurements[p] for p in seen], networks, around.of(seen))
         hidden = [measurements[place] for place in places]
         seconds[places] = Estimator(unit, known.reference, hidden, networks).seconds(fitted.parameters)
-    unusual = unusual_shares(unit, known.reference, measurements, networks, whole.parameters)
-    return [HeldOut(*row) for row in zip(measurements, (seconds * 1e3).tolist(), unusual, strict=True)]
+    families = families_of(unit, known.reference, measurements, networks, whole.parameters)
+    return [HeldOut(*row) for row in zip(measurements, (seconds * 1e3).tolist(), families, strict=True)]
 
 
 def estimate_all(
@@ -172,27 +173,28 @@ def estimate_all(
 ) -> list[HeldOut]:
     """Estimates measurements with constants of the reference chip."""
     seconds = Estimator(unit, known.reference, measurements, networks).seconds(parameters)
-    unusual = unusual_shares(unit, known.reference, measurements, networks, parameters)
-    return [HeldOut(m, float(s) * 1e3, u) for m, s, u in zip(measurements, seconds, unusual, strict=True)]
+    families = families_of(unit, known.reference, measurements, networks, parameters)
+    return [HeldOut(m, float(s) * 1e3, f) for m, s, f in zip(measurements, seconds, families, strict=True)]
 
 
-def unusual_shares(
+def families_of(
     unit: ComputeUnit,
     reference: str,
     measurements: Sequence[Measurement],
     networks: Mapping[str, Network],
     parameters: UnitParameters,
-) -> list[float]:
-    """Returns the share of each network's time in kernels other than convolutions."""
-    shares = []
+) -> list[Family]:
+    """Returns the family of each measured network."""
+    found = []
     for m in measurements:
         table, times, _ = concatenate([networks[m.network]], m.precision)
         constants = scaled_to(all_chips()[m.chip], unit, all_chips()[reference], parameters)
         constants = on_system(constants, m.release)
         total = time_kernels(table, unit, constants).total * times
         plain = table.is_kind("conv", "pointwise", "depthwise", "elementwise", "pool", "reduce")
-        shares.append(float(total[~plain].sum() / (total.sum() + constants.dispatch_s)))
-    return shares
+        seconds = float(total.sum()) + constants.dispatch_s
+        found.append(family_of(float(total[~plain].sum()) / seconds, seconds, constants.dispatch_s))
+    return found
 
 
 def errors(measured: Sequence[float], estimated: Sequence[float]) -> Errors:

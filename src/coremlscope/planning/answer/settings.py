@@ -42,7 +42,7 @@ def paired_errors(line: str, first: ComputeUnit, second: ComputeUnit) -> tuple[f
     spreads = load_calibration().spreads
     for row in load_evidence():
         # Rows of chips that no fit of the unit uses, as old ones in whole milliseconds, say nothing of it.
-        if row.chip.startswith(line) and row.chip in spreads[row.unit].by_chip:
+        if row.chip.startswith(line) and row.chip in spreads[row.unit].chips:
             key = row.network, row.publication, row.chip, row.precision
             found[key][row.unit].append(math.log(row.measured_ms / row.estimated_ms))
     both = (errors for errors in found.values() if first in errors and second in errors)

@@ -6,12 +6,17 @@ import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 from msgspec.structs import replace
 
 from coremlscope.devices.unit import ComputeUnit
+
+#: Networks with like errors: of convolutions; of products and other kernels, such as transformers; and those
+#: that take less than three launches of their unit.
+Family = Literal["convolutional", "token", "small"]
+FAMILIES: tuple[Family, ...] = get_args(Family)
 
 
 class UnitParameters(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +46,8 @@ class UnitParameters(msgspec.Struct, frozen=True, kw_only=True):
         attention_gain: By how much these products and softmax are faster from macOS 14 and iOS 17 on; see
             `on_system`.
         single_share: The rate of arithmetic in single precision relative to half precision.
+        half_bytes: Bytes of a number of half precision as it is computed before macOS 15 and iOS 18; see
+            `on_system`.
         activation_Bps: Inputs and results of convolutions and products.
         elementwise_Bps: Kernels of elementwise operations.
         norm_Bps: Normalizations of rows.
@@ -92,6 +99,7 @@ class UnitParameters(msgspec.Struct, frozen=True, kw_only=True):
     batch_share: float
     attention_gain: float
     single_share: float
+    half_bytes: float
     activation_Bps: float  # noqa: N815
     elementwise_Bps: float  # noqa: N815
     norm_Bps: float  # noqa: N815
@@ -124,31 +132,23 @@ class UnitParameters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """How published latencies deviate from estimates: standard deviations of the logarithm of their ratio.
+    """How far published latencies are from estimates: widths of 80 % intervals, as logarithms of factors.
 
     Attributes:
-        base: For a network of convolutions on a chip with many measurements.
-        unusual: Added in proportion to the share of time in kernels other than convolutions.
-        by_chip: Added in quadrature for chips by id, where sources disagree or are few.
-        extrapolated: Added in quadrature for chips without measurements.
+        widths: By platform and family: the factor to either end. Families with few measurements on a platform
+            have that of all platforms, or of all families.
+        older: By the first version of iOS, or of the same Core ML, that is no longer concerned: what older
+            systems add in quadrature.
         mixed: Added in quadrature where two units share the time equally, in proportion where less.
-        below: Standard deviations from the estimate down to the start of its interval.
-        above: Standard deviations from the estimate up to the end of its interval.
-        since: The oldest version of iOS, or that with the same Core ML, that several publications measured.
-        older: Added in quadrature on systems before that one.
-        calibrated: The chips for which at least three publications, of several families of networks, are in
+        chips: The chips that were measured.
+        calibrated: Those for which at least three publications, of several families of networks, are in
             the fit.
     """
 
-    base: float
-    unusual: float
-    by_chip: Mapping[str, float]
-    extrapolated: float
-    mixed: float
-    below: float
-    above: float
-    since: int = 0
-    older: float = 0.0
+    widths: Mapping[str, Mapping[Family, float]]
+    older: Mapping[int, float] = {}
+    mixed: float = 0.0
+    chips: tuple[str, ...] = ()
     calibrated: tuple[str, ...] = ()
 
 
@@ -240,8 +240,7 @@ def calibration_of(table: Mapping[str, Any]) -> Calibration:
     return Calibration(
         units={unit: _fitted(fitted) for unit, fitted in table["units"].items()},
         spreads={
-            unit: Spread(**{**values, "calibrated": tuple(values["calibrated"])})
-            for unit, values in table["spreads"].items()
+            unit: msgspec.convert(values, Spread, strict=False) for unit, values in table["spreads"].items()
         },
         switch_s=table["switch_s"],
         convert_Bps=table["convert_Bps"],

@@ -22,6 +22,12 @@ _INT8_ARITHMETIC = 15
 _MATRIX_GENERATION, _MATRIX_MAC = 18, 17
 #: Largest share of its specified rate that a GPU reaches: published predictions of M1 and M4 Pro reach 0.7.
 _REACHED = 0.8
+#: Half-precision operations in each cycle of a cluster's matrix unit: an M1 Max does 2.96e12 at 3.2e9 Hz with
+#: one thread (corsix/amx, fma.md). Chips before A13 (H12) have none: three vector units of 128 bits a core.
+_MATRIX_OF_CLUSTER, _FIRST_MATRIX_UNIT = 2.96e12 / 3.2e9, 12
+_VECTOR_OF_CORE = 3 * 8 * 2
+#: Clocks rise from one generation to the next where they are not published: from M1 to M2 by 1.09.
+_CLOCK_GAIN = 1.08
 #: Cores of a cluster at most (eclecticlight.co, Inside M4 chips: P cores), where their clusters are not
 #: published.
 _CORES_OF_CLUSTER = 6
@@ -34,6 +40,10 @@ _MAC_DISPATCH_S = 0.268e-3
 #: The iOS version (macOS 14) from which on the Neural Engine's compiler rearranges tensors while it reads and
 #: writes them. Measurements of macOS 26 show the effect, those of macOS 13 do not; in between there are none.
 _FASTER_LAYOUTS = 17
+#: The iOS version (macOS 15) from which on CPUs compute in half precision; before it, half precision takes
+#: what single precision does. Core ML's graphs of BNNS date from this version. Eight networks of MobileCLIP
+#: on an M1 with macOS 14 are 13 % off with this step (median), 33 % without; no constant is fitted to them.
+_HALF_PRECISION = 18
 #: The limit of one Neural Engine where memory is faster: 51e9 to 70e9 on M1 to M5 (anemll-bench).
 _STREAM_LIMIT_BPS = 70e9
 #: For A12 to A15, where nothing is published for a chip or related chips.
@@ -79,7 +89,8 @@ def scaled_to(chip: Chip, unit: ComputeUnit, reference: Chip, constants: UnitPar
     if unit == CPU:
         # One cluster streams no faster than on the reference chip, and slower from a slower memory.
         weights_Bps = constants.weights_Bps * min(memory, 1.0)  # noqa: N806
-        return faster(constants, speed, kernel_s=kernel_s, weights_Bps=weights_Bps, int8_gain=1.0)
+        scaled = faster(constants, speed, kernel_s=kernel_s, weights_Bps=weights_Bps, int8_gain=1.0)
+        return _within_specification(scaled, peak_FLOPps(chip, unit))
     if unit == GPU:
         scaled = faster(
             constants, speed, kernel_s=kernel_s, weights_Bps=constants.weights_Bps * memory, int8_gain=1.0
@@ -91,7 +102,7 @@ def scaled_to(chip: Chip, unit: ComputeUnit, reference: Chip, constants: UnitPar
         dispatch_s *= constants.dispatch_share
     is_large = chip.neural_engine_generation >= _LARGE_MEMORY_GENERATION
     streamed = _stream_Bps(chip) if is_mac else None
-    return faster(
+    scaled = faster(
         constants,
         speed,
         dispatch_s=dispatch_s,
@@ -101,6 +112,34 @@ def scaled_to(chip: Chip, unit: ComputeUnit, reference: Chip, constants: UnitPar
         second_gain=(chip.value(unit, "dual_speedup") or 1.0) - 1.0,
         int8_gain=constants.int8_gain if chip.neural_engine_generation >= _INT8_ARITHMETIC else 1.0,
     )
+    # The reference chip's constants are measured ones.
+    is_reference = chip.id == reference.id
+    return scaled if is_reference else _within_specification(scaled, peak_FLOPps(chip, unit))
+
+
+def peak_FLOPps(chip: Chip, unit: ComputeUnit) -> float:  # noqa: N802
+    """Returns the half-precision operations per second that one unit can do at most.
+
+    Args:
+        chip: The chip.
+        unit: The unit: one engine of a dual Neural Engine, the shader cores of a GPU without their units for
+            matrix products, a CPU's performance cores.
+    """
+    if unit != CPU:
+        return _capability(unit, chip)
+    if chip.neural_engine_generation < _FIRST_MATRIX_UNIT:
+        return _clock_Hz(chip) * _VECTOR_OF_CORE * (chip.value(CPU, "performance_cores") or 1.0)
+    return _clock_Hz(chip) * _MATRIX_OF_CLUSTER * _clusters(chip)
+
+
+def _clock_Hz(chip: Chip) -> float:  # noqa: N802
+    """Returns the clock of performance cores, or that of the closest relative with a gain per generation."""
+    for relative in _relatives(chip):
+        clock = relative.value(CPU, "performance_clock_Hz")
+        if clock:
+            newer = chip.neural_engine_generation - relative.neural_engine_generation
+            return float(clock * _CLOCK_GAIN**newer)
+    return _COMMON["performance_clock_Hz"]
 
 
 def _clusters(chip: Chip) -> float:
@@ -112,6 +151,8 @@ def _clusters(chip: Chip) -> float:
 def on_system(constants: UnitParameters, release: OSRelease) -> UnitParameters:
     """Returns constants with the effects of a system.
 
+    Before macOS 15 and iOS 18, a CPU takes as long for half precision as for single precision.
+
     Transformers split and merge heads, which rearranges tensors. That takes less time in measurements with
     macOS 26, on M1 to M5, than in those with macOS 13 and iOS 16, and so does the attention in between.
 
@@ -119,6 +160,8 @@ def on_system(constants: UnitParameters, release: OSRelease) -> UnitParameters:
         constants: The constants of a unit on a chip, without effects of systems.
         release: The system.
     """
+    if release.core_ml[0] >= _HALF_PRECISION:
+        constants = replace(constants, half_bytes=2.0)
     if release.core_ml[0] < _FASTER_LAYOUTS:
         return constants
     gain = constants.attention_gain
@@ -169,6 +212,8 @@ def _within_specification(constants: UnitParameters, limit: float) -> UnitParame
         dense_FLOPps=min(constants.dense_FLOPps, limit),
         pointwise_FLOPps=min(constants.pointwise_FLOPps, limit / max(constants.linear_share, 1.0)),
         product_FLOPps=min(constants.product_FLOPps, limit),
+        grouped_FLOPps=min(constants.grouped_FLOPps, limit),
+        depthwise_FLOPps=min(constants.depthwise_FLOPps, limit),
     )
 
 

@@ -25,9 +25,8 @@ from coremlscope.devices import (
     ComputeUnit,
     ComputeUnits,
     Device,
-    all_chips,
 )
-from coremlscope.planning.cost.latency.calibration import Calibration, Spread, load_calibration
+from coremlscope.planning.cost.latency.calibration import Calibration, Family, Spread, load_calibration
 from coremlscope.planning.cost.latency.constants import constants_of, crossing_share, on_system
 from coremlscope.planning.cost.latency.roofline import KernelTimes, time_kernels
 from coremlscope.planning.cost.latency.table import Floats, KernelTable
@@ -40,8 +39,10 @@ _MATTERS = 0.1
 #: With all units on a Mac, Core ML may use another accelerator than our plan: as uncertain as this share of
 #: the time on other units.
 _UNCERTAIN_PLACEMENT = 0.4
-#: The least factor to either end of an interval where only other chips were measured, and where none was.
-_OTHER_CHIPS, _NO_CHIP = 1.7, 2.0
+#: Networks with at least this share of their time in kernels other than convolutions are of tokens.
+_TOKENS = 0.5
+#: Networks that take less than so many launches are small.
+_LAUNCHES = 3
 #: Bytes of a number that changes the unit.
 _HALF = 2
 #: The interval of what changes of unit take: by this factor less or more. Published latencies of eight
@@ -83,7 +84,8 @@ def estimate(
     unusual, elsewhere = _unusual(table, total, seconds), 1 - max(placement.values())
     if compute_units == "all" and chip.platform == "macOS" and placement != {CPU: 1.0}:
         elsewhere = max(elsewhere, _UNCERTAIN_PLACEMENT)
-    low, high = _interval(seconds, placement, device, unusual, elsewhere, known)
+    launch_s = max(one.launch_s for one in terms)
+    low, high = _interval(seconds, placement, device, family_of(unusual, seconds, launch_s), elsewhere, known)
     # What changes of unit take is known to a factor, which adds to the rest.
     spread = math.hypot(seconds - low, switches_s * (1 - 1 / _SWITCH_FACTOR))
     above = math.hypot(high - seconds, switches_s * (_SWITCH_FACTOR - 1))
@@ -159,61 +161,49 @@ def _basis(chip: Chip, placement: Mapping[ComputeUnit, float], known: Calibratio
     return "calibrated" if is_known else "extrapolated"
 
 
+def family_of(unusual: float, seconds: float, launch_s: float) -> Family:
+    """Returns the family of a network.
+
+    Args:
+        unusual: The share of its time in kernels other than convolutions.
+        seconds: What it takes.
+        launch_s: The launch of its unit.
+    """
+    if seconds < _LAUNCHES * launch_s:
+        return "small"
+    return "token" if unusual >= _TOKENS else "convolutional"
+
+
 def _interval(
     seconds: float,
     placement: Mapping[ComputeUnit, float],
     device: Device,
-    unusual: float,
+    family: Family,
     elsewhere: float,
     known: Calibration,
 ) -> tuple[float, float]:
     """Returns the ends of the 80 % interval, in seconds: the widest of the units that matter."""
-    low, high = seconds, seconds
+    widths = []
     for unit in _units_that_matter(placement):
         own = known.own.get((device.chip.id, unit))
         spread = known.spreads[unit] if own is None or own.spread is None else own.spread
-        below, above = interval_factors(spread, device, unusual, elsewhere)
-        low, high = min(low, seconds * below), max(high, seconds * above)
-    return low, high
+        widths.append(width_of(spread, device, family, elsewhere))
+    factor = math.exp(max(widths))
+    return seconds / factor, seconds * factor
 
 
-def interval_factors(
-    spread: Spread, device: Device, unusual: float, elsewhere: float = 0.0
-) -> tuple[float, float]:
-    """Returns the ends of an interval relative to the estimate.
-
-    Args:
-        spread: The spread of the unit.
-        device: The chip and the system.
-        unusual: The share of the time in kernels other than convolutions.
-        elsewhere: The share of the time on other units than the main one.
-    """
-    sigma, least = spread_of(spread, device, unusual, elsewhere), _least_factor(spread, device.chip)
-    return min(math.exp(-spread.below * sigma), 1 / least), max(math.exp(spread.above * sigma), least)
-
-
-def _least_factor(spread: Spread, chip: Chip) -> float:
-    """Returns the least factor between an estimate and the ends of its interval."""
-    if chip.id in spread.by_chip:
-        return 1.0
-    # Constants of phones before A14 are of older systems, and are not used for later phones.
-    is_of_platform = any(all_chips()[other].platform == chip.platform for other in spread.by_chip)
-    return _OTHER_CHIPS if is_of_platform else _NO_CHIP
-
-
-def spread_of(spread: Spread, device: Device, unusual: float, elsewhere: float = 0.0) -> float:
-    """The standard deviation of the logarithm of a latency around its estimate.
+def width_of(spread: Spread, device: Device, family: Family, elsewhere: float = 0.0) -> float:
+    """Returns the logarithm of the factor from an estimate to either end of its 80 % interval.
 
     Args:
         spread: The spread of the unit that does most of the work.
         device: The chip and the system.
-        unusual: The share of the time in kernels other than convolutions.
+        family: The family of the network.
         elsewhere: The share of the time on other units.
     """
-    own = spread.base + spread.unusual * unusual
-    more = spread.by_chip.get(device.chip.id, spread.extrapolated)
-    older = spread.older if device.os.core_ml[0] < spread.since else 0.0
-    return math.sqrt(own**2 + more**2 + older**2 + (2 * max(elsewhere, 0.0) * spread.mixed) ** 2)
+    older = [more for since, more in spread.older.items() if device.os.core_ml[0] < since]
+    mixed = 2 * max(elsewhere, 0.0) * spread.mixed
+    return math.hypot(spread.widths[device.chip.platform][family], mixed, *older)
 
 
 def _price(

@@ -18,8 +18,8 @@ from coremlscope.base.figures import Figure
 from coremlscope.devices import UNITS, Chip, ComputeUnit, Device, all_chips
 from coremlscope.devices.catalog import find_device
 from coremlscope.planning.cost.latency.calibration import (
+    FAMILIES,
     Calibration,
-    Spread,
     UnitParameters,
     load_calibration,
 )
@@ -36,12 +36,12 @@ from coremlscope.results.estimate import Estimate
 
 #: Standard deviations of an 80 % interval of a normal distribution.
 _Z80 = 1.2816
+#: Standard deviation between publications of a chip.
+_PUBLICATIONS = 0.2
 #: Standard deviation between machines and tools of one chip, where publications of it agree.
 _MACHINES = 0.2
 #: Networks scatter around their estimates at least this much.
 _LEAST_NETWORK = 0.15
-#: A typical share of the time in kernels other than convolutions.
-_UNUSUAL = 0.3
 #: Units with a smaller share of an estimate's time do not decide what it is based on.
 _MATTERS = 0.1
 #: Another unit is the likelier one if its estimate is this much nearer, as a factor.
@@ -115,7 +115,7 @@ def calibrate(measurements: Sequence[OwnMeasurement], known: Calibration | None 
         between, within = _prior(group, known)
         found = refine(group.log_ratios, [row.structure for row in group.rows], between, within)
         if found.models:
-            refined = _refined(refined, known, group, found, between, within)
+            refined = _refined(refined, known, group, found)
         corrections.append((group, found))
     return Own(
         calibration=refined,
@@ -144,9 +144,10 @@ def device_of(row: OwnMeasurement) -> Device:
 
 def _prior(group: _Group, known: Calibration) -> tuple[float, float]:
     """Returns the spread of a unit's factor before anything was measured, and that of one network."""
-    spread = known.spreads[group.unit]
-    between = math.hypot(spread.by_chip.get(group.chip.id, spread.extrapolated), _MACHINES)
-    return between, max(spread.base + spread.unusual * _UNUSUAL, _LEAST_NETWORK)
+    widths = known.spreads[group.unit].widths[group.chip.platform]
+    whole = min(widths.values()) / _Z80
+    between = math.hypot(_PUBLICATIONS, _MACHINES)
+    return between, max(math.sqrt(max(whole**2 - _PUBLICATIONS**2, 0.0)), _LEAST_NETWORK)
 
 
 def _refined(
@@ -154,22 +155,13 @@ def _refined(
     known: Calibration,
     group: _Group,
     found: Refinement,
-    between: float,
-    within: float,
 ) -> Calibration:
     """Returns a calibration with the factor of a unit, and with the interval that its evidence allows."""
-    spread = known.spreads[group.unit]
-    # What is left of the prior's uncertainty keeps the shape of its interval.
-    left = (found.factor_spread / between) ** 2
-    unusual = spread.unusual * found.network_spread / within
-    own = Spread(
-        base=max(found.network_spread - unusual * _UNUSUAL, 0.0),
-        unusual=unusual,
-        by_chip={group.chip.id: found.factor_spread},
-        extrapolated=found.factor_spread,
-        mixed=spread.mixed,
-        below=_Z80 + left * (spread.below - _Z80),
-        above=_Z80 + left * (spread.above - _Z80),
+    width = _Z80 * math.hypot(found.network_spread, found.factor_spread)
+    own = replace(
+        known.spreads[group.unit],
+        widths={group.chip.platform: dict.fromkeys(FAMILIES, width)},
+        older={},
     )
     constants = _slower(constants_of(known, group.chip, group.unit), found.factor)
     label = f"{found.measurements} of your measurements"

@@ -63,9 +63,12 @@ def time_kernels(table: KernelTable, unit: ComputeUnit, parameters: UnitParamete
         parameters: The unit's constants on the chip; see `constants_of`.
     """
     p = parameters
-    size = table.element_bytes if unit == CPU else np.full(len(table), _HALF)
+    size = np.full(len(table), _HALF)
+    if unit == CPU:
+        is_half = table.element_bytes == _HALF
+        size = np.where(is_half, p.half_bytes, table.element_bytes)
     gain = np.where(table.int8 > 0, p.int8_gain, 1.0)
-    single = np.where(table.element_bytes > _HALF, p.single_share, 1.0) if unit == CPU else 1.0
+    single = np.where(size > _HALF, p.single_share, 1.0)
     compute = 2 * _multiplications(table, unit, p) / (_arithmetic(table, p) * gain * single)
     size = np.where((table.int8 > 0) & (p.int8_gain > 1), size / 2, size)
     attention = table.is_kind("attention")
@@ -73,7 +76,9 @@ def time_kernels(table: KernelTable, unit: ComputeUnit, parameters: UnitParamete
         size * table.outputs - p.on_chip_bytes, 0
     )
     activations = _moving(table, p, size) + spilled / p.spill_Bps
-    streamed = table.weight_bytes * (1.0 if unit == CPU else np.minimum(_HALF / table.element_bytes, 1.0))
+    streamed = table.weight_bytes * np.where(
+        unit == CPU, np.maximum(size / table.element_bytes, 1.0), np.minimum(_HALF / table.element_bytes, 1.0)
+    )
     again = np.maximum(streamed - p.on_chip_bytes, 0) * (_passes(table, p) - 1)
     weights = np.maximum(streamed + again - p.prefetch_bytes, 0) / p.weights_Bps
     softmax_Bps = np.where(_are_batched(table), p.batch_share, 1.0) * p.attention_Bps  # noqa: N806
