@@ -184,3 +184,15 @@ def test_reports_show_the_values_and_the_fix(tmp_path: Path) -> None:
     markdown = write_markdown(verification_document(found))
     assert f"{found.faults[0].values[0].reference:.6g}" in markdown
     assert str(tmp_path) not in page + markdown
+
+
+def test_an_underflow_before_a_logarithm_is_named(tmp_path: Path) -> None:
+    def body(x: Any) -> Any:
+        return mb.log(x=mb.softmax(x=x, axis=-1, name="shares"), name="made")
+
+    x = _random(4, 16, scale=8)
+    paths = [_saved(tmp_path, f"{fp16}", x.shape, body, fp16=fp16) for fp16 in (True, False)]
+    found = verify(Subject(paths[0], inputs={"x": x}), paths[1])
+    assert _causes(found) == {"underflow"}
+    assert found.faults[0].name == "shares_cast_fp16"
+    assert found.faults[0].repairs

@@ -52,8 +52,9 @@ def _choices(mine: Mapping[str, Array], own: Sequence[Array]) -> Iterator[dict[s
     fitting: dict[str, list[Array]] = {}
     for name, array in mine.items():
         several = list(_fitting(array, own))
-        if not any(relative_error(array, one) <= SAME for one in several):
-            fitting[name] = several[:_MOST_FITTING]
+        is_right = any(relative_error(array, one) <= SAME for one, is_turned in several if not is_turned)
+        others = [one for one, _ in several if relative_error(array, one) > SAME]
+        fitting[name] = [] if is_right else others[:_MOST_FITTING]
     together = [name for name, several in fitting.items() if several]
     if len(together) > 1:
         combined = itertools.product(*(fitting[name] for name in together))
@@ -69,15 +70,15 @@ def _choices(mine: Mapping[str, Array], own: Sequence[Array]) -> Iterator[dict[s
             }
 
 
-def _fitting(wrong: Array, own: Sequence[Array]) -> Iterator[Array]:
+def _fitting(wrong: Array, own: Sequence[Array]) -> Iterator[tuple[Array, bool]]:
     """Yields the weights of the reference that have the size of one of the model, in its layout: as they are,
-    then with the first two axes exchanged."""
+    then with the first two axes exchanged; and whether they are."""
     shape = [size for size in wrong.shape if size > 1]
     for is_turned in (False, True):
         for right in (one for one in own if one.size == wrong.size and (one.ndim > 1 or not is_turned)):
             moved = np.swapaxes(right, 0, 1) if is_turned else right
             if [size for size in moved.shape if size > 1] == shape:
-                yield moved.reshape(wrong.shape)
+                yield moved.reshape(wrong.shape), is_turned
 
 
 def _wrong(

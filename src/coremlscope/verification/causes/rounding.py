@@ -150,6 +150,14 @@ def _lost(case: Rounded, name: str) -> Array:
     return lost
 
 
+def _faint(case: Rounded, name: str) -> Array:
+    exact = case.exact.values[name].array
+    if exact.dtype.kind != "f":
+        return np.zeros(0, bool)
+    faint: Array = np.logical_and(np.abs(exact) < _NORMAL, exact != 0)
+    return faint
+
+
 def _epsilon(case: Rounded) -> _Told:
     """The constant that should keep an operation from zero is too small for fp16."""
     if np.isfinite(case.seen).all() or case.value.type not in _UNDEFINED | _NORMALISING:
@@ -173,18 +181,19 @@ def _underflow(case: Rounded) -> _Told:
     exact = case.value.array
     for argument, _ in case.arguments() if case.value.type in _UNDEFINED else ():
         name = argument.name
-        if not _lost(case, name).any():
+        if not _faint(case, name).any():
             continue
         for above in _above(case, name, 2 * _FAR):
-            if not _lost(case, above).any():
+            if not _faint(case, above).any():
                 break
             name = above
-        lost = _lost(case, name)
-        largest = float(np.abs(case.exact.values[name].array[lost]).max())
+        faint, lost = _faint(case, name), _lost(case, name)
+        smallest = float(np.abs(case.exact.values[name].array[faint]).min())
         return (
             name,
-            f"{int(lost.sum())} elements of up to {largest:.2g} become zero, as fp16 has few numbers near"
-            f" them; {shown(case.value.type)} {shown(case.name)} is undefined there",
+            f"{int(faint.sum())} elements, down to {smallest:.2g}, lie below the normal numbers of fp16:"
+            f" {int(lost.sum())} become zero, and the others keep few digits, before {shown(case.value.type)}"
+            f" {shown(case.name)}",
         )
     if exact.dtype.kind != "f" or not np.isfinite(exact).all() or _largest(exact) > 16 * _NORMAL:
         return None
