@@ -14,7 +14,6 @@ from coremlscope.base.errors import UnsupportedModelError
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.model import ir
-from coremlscope.planning.advice import bind_default_function, find_remarks
 from coremlscope.planning.rewrites.clips import with_clips
 from coremlscope.planning.rewrites.transforms import default_transforms, parse_transform, why_not
 from coremlscope.studies.variants.coremltools_steps import transform_file
@@ -169,137 +168,6 @@ def test_layers_that_cannot_be_convolutions_get_a_sentence(tmp_path: Path) -> No
         _transformed(model, "linear-as-conv", tmp_path)
 
 
-def _joined(*, kind: str) -> ir.Model:
-    """Three convolutions joined at once, by a concat of a concat, or split and joined again first."""
-    b = Builder({"x": (F32, (1, 4, 8, 8))})
-    parts = [b.conv(f"c{place}", b["x"], 4, dtype=F32) for place in range(3)]
-    if kind == "nested":
-        first = b.op("concat", "inner", (1, 8, 8, 8), F32, values=tuple(parts[1:]), axis=1, interleave=False)
-        parts = [parts[0], first]
-    if kind == "undone":
-        halves = b.ops_of(
-            "split", [("s0", (1, 2, 8, 8)), ("s1", (1, 2, 8, 8))], F32, x=parts[0], num_splits=2, axis=1
-        )
-        parts[0] = b.op("concat", "whole", (1, 4, 8, 8), F32, values=halves, axis=1, interleave=False)
-        parts[0] = b.op("relu", "positive", (1, 4, 8, 8), F32, x=parts[0])
-    y = b.op("concat", "outer", (1, 12, 8, 8), F32, values=tuple(parts), axis=1, interleave=False)
-    return b.model(b.op("relu", "y", (1, 12, 8, 8), F32, x=y))
-
-
-@pytest.mark.parametrize("kind", ["nested", "undone"])
-def test_joined_concats_return_the_same(kind: str, tmp_path: Path) -> None:
-    model = _joined(kind=kind)
-    target = _transformed(model, "join-concats", tmp_path)
-    types = _types(target)
-    assert types.count("concat") == 1
-    assert "split" not in types
-    values = {"x": np.random.default_rng(3).standard_normal((1, 4, 8, 8)).astype(np.float32)}
-    before, after = (coremlscope.predict(one, values) for one in (model, target))
-    np.testing.assert_array_equal(after["y"], before["y"])
-
-
-def _swapped_image(*, swaps: bool, is_even: bool = True) -> ir.Model:
-    shape = (1, 3, _SIDE, _SIDE)
-    b = Builder({"image": (F32, shape)}, {"image": ir.ImageFeature("RGB", _SIDE, _SIDE)})
-    scale = np.float32(1 / 255) if is_even else np.array([1, 2, 3], np.float32).reshape(1, 3, 1, 1) / 255
-    x = b.op("mul", "scaled", shape, F32, x=b["image"], y=scale)
-    if swaps:
-        x = b.op("reverse", "swap", shape, F32, x=x, axes=[1])
-    return b.model(b.op("relu", "y", (1, 8, _SIDE, _SIDE), F32, x=b.conv("c", x, 8, dtype=F32)))
-
-
-def test_images_in_the_order_of_the_network_return_the_same(tmp_path: Path) -> None:
-    model = _swapped_image(swaps=True)
-    target = _transformed(model, "channel-order", tmp_path)
-    assert "reverse" not in _types(target)
-    image = container.read(target).description.main.inputs[0].type
-    assert isinstance(image, ir.ImageFeature)
-    assert image.color_space == "BGR"
-    pixels = np.random.default_rng(4).integers(0, 256, (_SIDE, _SIDE, 3), dtype=np.uint8)
-    values = {"image": Image.fromarray(pixels)}
-    before, after = (coremlscope.predict(one, values) for one in (model, target))
-    np.testing.assert_array_equal(after["y"], before["y"])
-
-
-@pytest.mark.parametrize(
-    ("model", "name", "reason"),
-    [
-        (_joined(kind="flat"), "join-concats", "no finding"),
-        (_swapped_image(swaps=False), "channel-order", "no image input"),
-        # A number for each channel comes first: it would belong to another channel.
-        (_swapped_image(swaps=True, is_even=False), "channel-order", "no image input"),
-    ],
-)
-def test_moves_that_are_needed_stay(model: ir.Model, name: str, reason: str) -> None:
-    assert reason in why_not(parse_transform(name), model)
-
-
-def _windows() -> ir.Model:
-    """Attention of one picture in windows, in five and six dimensions."""
-    b = Builder({"x": (F32, (1, 8, 8, 16))})
-    generator = np.random.default_rng(1)
-    y = b.op("reshape", "cut", (1, 2, 4, 2, 4, 16), F32, x=b["x"], shape=[1, 2, 4, 2, 4, 16])
-    y = b.op("transpose", "sorted", (1, 2, 2, 4, 4, 16), F32, x=y, perm=[0, 1, 3, 2, 4, 5])
-    y = b.op("reshape", "windows", (1, 4, 16, 16), F32, x=y, shape=[1, 4, 16, 16])
-    y = b.op("reshape", "heads", (1, 4, 16, 2, 8), F32, x=y, shape=[1, 4, 16, 2, 8])
-    y = b.op("transpose", "by_head", (1, 4, 2, 16, 8), F32, x=y, perm=[0, 1, 3, 2, 4])
-    shift = ir.constant(generator.standard_normal((2, 1, 8)).astype(np.float32))
-    y = b.op("add", "shifted", (1, 4, 2, 16, 8), F32, x=y, y=shift)
-    flags = {"transpose_x": False, "transpose_y": True}
-    scores = b.op("matmul", "scores", (1, 4, 2, 16, 16), F32, x=y, y=y, **flags)
-    scores = b.op("softmax", "weights", (1, 4, 2, 16, 16), F32, x=scores, axis=-1)
-    flags = {"transpose_x": False, "transpose_y": False}
-    y = b.op("matmul", "mixed", (1, 4, 2, 16, 8), F32, x=scores, y=y, **flags)
-    halves = b.ops_of(
-        "split", [("s0", (1, 4, 1, 16, 8)), ("s1", (1, 4, 1, 16, 8))], F32, x=y, num_splits=2, axis=2
-    )
-    y = b.op("concat", "joined", (1, 4, 2, 16, 8), F32, values=halves[::-1], axis=-3, interleave=False)
-    mean = b.op("reduce_mean", "mean", (1, 4, 16, 8), F32, x=y, axes=[2], keep_dims=False)
-    masks = {name: [place == 2 for place in range(5)] for name in ("squeeze_mask",)}
-    open_ = {name: [place != 2 for place in range(5)] for name in ("begin_mask", "end_mask")}
-    ends = {"begin": [0, 0, 1, 0, 0], "end": [1, 4, 2, 16, 8]}
-    second = b.op("slice_by_index", "second", (1, 4, 16, 8), F32, x=y, **ends, **masks, **open_)
-    given = {"axis": 2, "batch_dims": 0, "validate_indices": False}
-    first = b.op("gather", "first", (1, 4, 16, 8), F32, x=y, indices=np.int32(0), **given)
-    total = b.op("add", "total", (1, 4, 16, 8), F32, x=first, y=second)
-    cumulated = b.op("cumsum", "sums", (1, 4, 2, 16, 8), F32, x=y, axis=3, exclusive=False, reverse=False)
-    return b.model(mean, b.op("relu", "y", (1, 4, 16, 8), F32, x=total), cumulated)
-
-
-def _ranks(path: Path) -> dict[str, int]:
-    program = container.read(path).content
-    assert isinstance(program, ir.Program)
-    ops = [op for op in program.functions["main"].graph.ops if op.constant is None]
-    found: dict[str, int] = {}
-    for op in ops:
-        ranks = [len(one.type.shape) for one in op.outputs]  # type: ignore[union-attr,arg-type]
-        found[op.type] = max(found.get(op.type, 0), *ranks)
-    return found
-
-
-def test_tensors_of_fewer_dimensions_return_the_same(tmp_path: Path) -> None:
-    model = _windows()
-    target = _transformed(model, "rank-4", tmp_path)
-    ranks = _ranks(target)
-    # Six dimensions have one axis of one element, and sums have no form for fewer dimensions here.
-    assert ranks.pop("cumsum") == 5
-    assert {kind for kind, rank in ranks.items() if rank > 4} == {"reshape", "transpose"}
-    values = {"x": np.random.default_rng(3).standard_normal((1, 8, 8, 16)).astype(np.float32)}
-    before, after = (coremlscope.predict(one, values) for one in (model, target))
-    assert list(before) == list(after)
-    for name, expected in before.items():
-        np.testing.assert_allclose(after[name], expected, rtol=0, atol=1e-6)
-
-
-def test_axes_that_are_needed_stay() -> None:
-    b = Builder({"x": (F32, (2, 8, 8, 16))})
-    y = b.op("reshape", "cut", (2, 2, 4, 8, 16), F32, x=b["x"], shape=[2, 2, 4, 8, 16])
-    model = b.model(b.op("relu", "y", (2, 2, 4, 8, 16), F32, x=y))
-    assert "no tensor of more than 4" in why_not(parse_transform("rank-4"), model)
-    (remark,) = (one for one in find_remarks(bind_default_function(model)) if one.rule.id == "high-rank")
-    assert remark.transform == ""
-
-
 @pytest.mark.parametrize("sizes", [ir.EnumeratedShapes(((4, 6), (8, 12))), ir.RangeShapes(((4, 8), (6, 12)))])
 def test_images_of_several_sizes_get_one(sizes: ir.ShapeFlexibility, tmp_path: Path) -> None:
     model = tripler(image_feature("x", flexibility=sizes), image_feature("y", flexibility=sizes))
@@ -349,26 +217,6 @@ def test_a_hard_sigmoid_and_a_factor_are_a_clip(tmp_path: Path) -> None:
     before, after = (coremlscope.predict(one, values) for one in (source, target))
     np.testing.assert_allclose(after["y"], before["y"], atol=1e-5)
     assert (float(after["y"].min()), float(after["y"].max())) == (0.0, 6.0)
-
-
-@pytest.mark.parametrize("op_type", ["linear", "conv"])
-def test_parts_of_a_wide_layer_return_the_same(op_type: str, tmp_path: Path) -> None:
-    wide, tail = 40_000, (1, 1) if op_type == "conv" else ()
-    shape = (1, 8, 1, 2) if op_type == "conv" else (1, 2, 8)
-    result = (1, wide, 1, 2) if op_type == "conv" else (1, 2, wide)
-    b = Builder({"x": (F16, shape)})
-    weight, bias = (ir.constant(random(*one).astype(np.float16)) for one in ((wide, 8, *tail), (wide,)))
-    pads = {"strides": [1, 1], "pad_type": "valid", "dilations": [1, 1], "groups": 1} if tail else {}
-    model = b.model(b.op(op_type, "y", result, x=b["x"], weight=weight, bias=bias, **pads))
-    target = _transformed(model, "split-wide", tmp_path)
-    assert _types(target) == [op_type] * 3 + ["concat"]
-    assert [one.name for one in container.read(target).description.main.outputs] == ["y"]
-    source = tmp_path / "m.mlpackage"
-    sizes = [sum(file.stat().st_size for file in one.rglob("*.bin")) for one in (source, target)]
-    assert sizes[1] < 1.1 * sizes[0]
-    values = {"x": random(*shape)}
-    before, after = (coremlscope.predict(one, values) for one in (source, target))
-    np.testing.assert_array_equal(after["y"], before["y"])
 
 
 def test_edges_in_half_precision_keep_names_and_what_is_read_inside(tmp_path: Path) -> None:

@@ -47,10 +47,6 @@ transforms, several of them joined by +, as in prune-50+palettize-4:
   image-inputs              pictures as images instead of arrays of pixels; -unit for arrays of 0 … 1,
                             -imagenet for normalized ones
   linear-as-conv            linear layers as 1×1 convolutions over (B, C, 1, S)
-  join-concats              concats of concats joined, without those of one value or a whole split
-  channel-order             images as RGB or BGR as the network reads them, without its swap
-  rank-4                    tensors of four dimensions, without axes of one element
-  split-wide                layers of more than 16,384 outputs in parts, whose results are joined
   relu6                     each ReLU6 that is several layers as one
 
 examples:

@@ -6,16 +6,14 @@ in Core ML. `find_remarks` applies them to a function. What each remark costs on
 """
 
 from coremlscope.planning.advice.fusion import find_clips
-from coremlscope.planning.advice.interface import find_channel_swaps, find_needless_outputs, find_pictures
-from coremlscope.planning.advice.layout import LONGEST_AXIS
-from coremlscope.planning.advice.moves import find_needless_concats, find_needless_reshapes
+from coremlscope.planning.advice.interface import find_needless_outputs, find_pictures
+from coremlscope.planning.advice.moves import find_needless_reshapes
 from coremlscope.planning.advice.rule import AdviceRule, Change, Found, FunctionView, Remark
 from coremlscope.planning.advice.table import RULES, bind_default_function, find_remarks
 from coremlscope.planning.advice.wrong_values import CORE_ML_VALUE_RULES, VALUE_RULES
 
 __all__ = [
     "CORE_ML_VALUE_RULES",
-    "LONGEST_AXIS",
     "RULES",
     "VALUE_RULES",
     "AdviceRule",
@@ -24,9 +22,7 @@ __all__ = [
     "FunctionView",
     "Remark",
     "bind_default_function",
-    "find_channel_swaps",
     "find_clips",
-    "find_needless_concats",
     "find_needless_outputs",
     "find_needless_reshapes",
     "find_pictures",

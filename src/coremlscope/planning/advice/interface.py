@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from math import prod
 
 from coremlscope.base.errors import MissingWeightsError
 from coremlscope.base.units import shown
@@ -110,16 +109,8 @@ def _picture_preparation(function: FunctionView) -> Found | None:
         f" input does by its type: {listed(found)}.",
         ops=tuple(view.op.id for view in found),
         change=Change(removed=frozenset(view.op.id for view in found)),
-        transform=_arranged_by(function, found),
+        transform="image-inputs" if all(view.op.type == "transpose" for view in found) else "",
     )
-
-
-def _arranged_by(function: FunctionView, views: Sequence[OpView]) -> str:
-    """Returns the transform that leaves out the operations that arrange pictures; empty if none does all."""
-    swaps = {view.op.id for _, view in find_channel_swaps(function)}
-    if all(view.op.id in swaps for view in views):
-        return "channel-order"
-    return "image-inputs" if all(view.op.type == "transpose" for view in views) else ""
 
 
 def _arranging(function: FunctionView, name: str) -> Iterator[OpView]:
@@ -145,43 +136,6 @@ def _arranging(function: FunctionView, name: str) -> Iterator[OpView]:
         if not view.op.outputs:
             return
         name = view.op.outputs[0].name
-
-
-def find_channel_swaps(function: FunctionView) -> list[tuple[str, OpView]]:
-    """Returns the images whose red and blue are swapped before anything else, and the swaps.
-
-    Casts and numbers for all channels may come first: numbers for each channel follow their order.
-    """
-    found = []
-    for feature in function.description.inputs:
-        if not isinstance(feature.type, ImageFeature) or feature.type.color_space not in ("RGB", "BGR"):
-            continue
-        for view in _arranging(function, feature.name):
-            before = _all_before(function, view)
-            names = {feature.name, *(value.name for one in before for value in one.op.outputs)}
-            is_even = all(_is_even(one) for one in before) and function.returned.isdisjoint(names)
-            if view.op.type == "reverse" and is_even:
-                found.append((feature.name, view))
-                break
-    return found
-
-
-def _all_before(function: FunctionView, view: OpView) -> list[OpView]:
-    """Returns the operations that lead to one by their first argument, the nearest first."""
-    found: list[OpView] = []
-    source = function.source(view)
-    while source is not None and source not in found:
-        found.append(source)
-        source = function.source(source)
-    return found
-
-
-def _is_even(view: OpView) -> bool:
-    """Returns whether an operation does the same to all channels."""
-    if view.op.type == "cast":
-        return True
-    shapes = [shape_of(view, key) for key in view.op.inputs if key != "x"]
-    return view.op.type in _PREPARING and all(shape is not None and prod(shape) == 1 for shape in shapes)
 
 
 def _reverses_channels(view: OpView) -> bool:

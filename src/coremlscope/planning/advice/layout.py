@@ -87,13 +87,7 @@ def _ranks(function: FunctionView) -> Found | None:
         text=f"{plural(len(found), 'operation')} {what} tensors of more than 4 dimensions: {listed(found)}.",
         ops=tuple(view.op.id for view in found),
         change=Change(freed=_RANK_RULES),
-        transform="rank-4" if any(map(_has_units, found)) else None,
     )
-
-
-def _has_units(view: OpView) -> bool:
-    """Returns whether a tensor of too many dimensions has an axis of one element to leave out."""
-    return any(len(shape) >= _WIDE_RANK and 1 in shape for shape in _shapes(view))
 
 
 def _extents(function: FunctionView) -> Found | None:
@@ -112,7 +106,6 @@ def _extents(function: FunctionView) -> Found | None:
         ops=tuple(view.op.id for view in found),
         change=Change(freed=_EXTENT_RULES),
         fix=_PARTS if any(map(_is_wide, found)) else "",
-        transform="split-wide" if any(map(_is_wide, found)) else "",
     )
 
 
@@ -146,7 +139,7 @@ RULES: tuple[AdviceRule, ...] = (
     AdviceRule(
         id="high-rank",
         doc="Operations on tensors of five or more dimensions. The Neural Engine takes five at most, and some"
-        " operations four. `what-if --try rank-4` leaves out axes of one element, where there are any.",
+        " operations four.",
         find=_ranks,
         fix="join axes, for instance batch and heads, so that four dimensions are left",
         source=M4_PLANS,

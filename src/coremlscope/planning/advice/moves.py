@@ -269,6 +269,5 @@ RULES: tuple[AdviceRule, ...] = (
         fix="join all parts by one concat",
         source="the definition of concat: a copy of all its inputs",
         confidence="static analysis",
-        transform="join-concats",
     ),
 )

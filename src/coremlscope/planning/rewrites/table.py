@@ -9,10 +9,7 @@ from msgspec.structs import replace
 
 from coremlscope.model.ir import Function, Model, Program
 from coremlscope.planning.rewrites.half_edges import with_half_edges
-from coremlscope.planning.rewrites.moves import with_joined_concats, with_wanted_channels
-from coremlscope.planning.rewrites.ranks import with_lower_ranks
 from coremlscope.planning.rewrites.sequence_layout import with_convolutions
-from coremlscope.planning.rewrites.wide_layers import with_narrow_layers
 
 #: Returns an ML Program in another form, and how many operations or inputs have it.
 Rewrite = Callable[[Model], tuple[Model, int]]
@@ -29,9 +26,5 @@ def _in_functions(rewrite: Callable[[Function], tuple[Function, int]], model: Mo
 
 REWRITES: Mapping[str, Rewrite] = {
     "fp16-io": with_half_edges,
-    "join-concats": with_joined_concats,
-    "channel-order": with_wanted_channels,
     "linear-as-conv": partial(_in_functions, with_convolutions),
-    "rank-4": partial(_in_functions, with_lower_ranks),
-    "split-wide": partial(_in_functions, with_narrow_layers),
 }

@@ -20,10 +20,9 @@ from coremlscope.model.ir import (
     TensorType,
     kind_with_article,
 )
-from coremlscope.planning.advice import Remark, bind_default_function, find_channel_swaps, find_remarks
+from coremlscope.planning.advice import Remark, bind_default_function, find_remarks
 from coremlscope.planning.rewrites.clips import with_clips
 from coremlscope.planning.rewrites.pictures import Scaling, why_no_images
-from coremlscope.planning.rewrites.table import REWRITES
 from coremlscope.runtime.execution.binding import share
 
 _JOIN = "+"
@@ -107,10 +106,6 @@ _PLAIN: Mapping[str, str] = {
     "palettize-unique": "weights of few values as indices, without loss",
     "without-needless-outputs": "without outputs that repeat others",
     "linear-as-conv": "linear layers as 1×1 convolutions over (B, C, 1, S)",
-    "join-concats": "concats of concats and of all parts of a split joined",
-    "channel-order": "images in the order of channels that the network reads",
-    "rank-4": "tensors of four dimensions, without axes of one element",
-    "split-wide": "very wide layers as several, whose results are joined",
     "relu6": "each ReLU6 as one layer",
 }
 _TITLES: Mapping[str, Callable[[Step], str]] = {
@@ -259,18 +254,9 @@ def _remarks(model: Model) -> Sequence[Remark]:
         return ()
 
 
-def _swaps(model: Model) -> Sequence[object]:
-    """Returns the swaps of red and blue of images; nothing where a program's function cannot be bound."""
-    try:
-        return find_channel_swaps(bind_default_function(model))
-    except CoremlscopeError:
-        return ()
-
-
 #: Transforms that only findings ask for.
 _FOUND = frozenset(
-    {"tidy", "palettize-unique", "without-needless-outputs", "image-inputs", "linear-as-conv"}
-    | {"join-concats", "split-wide", "relu6"}
+    {"tidy", "palettize-unique", "without-needless-outputs", "image-inputs", "linear-as-conv"} | {"relu6"}
 )
 
 #: Whether a kind of step applies to a program, and what is said where it does not.
@@ -279,15 +265,6 @@ _APPLIES: Mapping[str, tuple[Callable[[Model], object], str]] = {
     "fp16-io": (lambda model: _has_fp32_edges(model), "no input or output is a float32 array"),
     "static": (lambda model: flexible_inputs(model), "no input has a flexible shape"),
     "enumerated": (lambda model: flexible_inputs(model), "no input has a flexible shape"),
-    "channel-order": (_swaps, "no image input is followed by a swap of red and blue"),
-    "rank-4": (
-        lambda model: REWRITES["rank-4"](model)[1],
-        "no tensor of more than 4 dimensions has an axis of one element that can be left out",
-    ),
-    "split-wide": (
-        lambda model: REWRITES["split-wide"](model)[1],
-        "the weights of the layers of more than 16,384 outputs are packed or computed",
-    ),
     "relu6": (
         lambda model: _program(model).is_network and has_layers(model) and with_clips(spec_of(model))[1],
         "only networks are changed so, whose bounds are layers of their own",
