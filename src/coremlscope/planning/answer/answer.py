@@ -14,6 +14,7 @@ from coremlscope.model.ir import Model
 from coremlscope.planning.answer.again import Again, ChangedModels
 from coremlscope.planning.answer.changes import (
     Subject,
+    change_against_hazard,
     change_of_setting,
     changes_of_model,
     find_best,
@@ -177,19 +178,22 @@ class _OnDevice:
             changed=changed,
         )
         changes: list[Proposal] = []
+        others = {
+            setting: one
+            for setting, one in self.estimates.items()
+            if setting != shown.compute_units and not self._is_hazardous(setting)
+        }
         if not shown.left_out:
-            others = {
-                setting: one
-                for setting, one in self.estimates.items()
-                if setting != shown.compute_units and not self._is_hazardous(setting)
-            }
             best = find_best(shown, others, certainties)
             changes += change_of_setting(subject, shown, best, others)
             answer = replace(answer, best=best)
         view = self._view(shown.compute_units)
         if again is not None and view is not None:
             changes += changes_of_model(subject, shown, view, again)
-        return replace(answer, changes=rank(changes, shown, answer.time))
+        ranked = rank(changes, shown, answer.time)
+        if any(one.units and is_met(one) for one in self.hazards[shown.compute_units]):
+            ranked = (*change_against_hazard(subject, others), *ranked)
+        return replace(answer, changes=ranked)
 
     def _is_hazardous(self, setting: ComputeUnits) -> bool:
         """Returns whether a setting leads into a hazard of a unit, or may do so."""
@@ -219,7 +223,9 @@ def _headline(answer: Answer) -> str:
     if answer.trust.doubts:
         text += f"; {answer.trust.certainty}: {answer.trust.doubts[0]}"
     first = next(iter(answer.changes), None)
-    if first is not None and first.after is not None:
+    if first is not None and first.id == "avoid":
+        text += f"; {first.text}"
+    elif first is not None and first.after is not None:
         text += f"; {first.certainty} {format_duration(first.after.value)}: {first.text.partition(';')[0]}"
     return f"{text}."
 

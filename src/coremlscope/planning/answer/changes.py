@@ -152,6 +152,27 @@ def change_of_setting(
     )
 
 
+def change_against_hazard(subject: Subject, others: Mapping[ComputeUnits, Estimate]) -> Iterator[Proposal]:
+    """Yields the fastest setting without hazards, for a model that meets one under the setting that is shown.
+
+    Args:
+        subject: What is asked about.
+        others: The estimates of the other settings without hazards.
+    """
+    if others:
+        fastest = min(others.values(), key=_by_time)
+        units = fastest.compute_units
+        yield Proposal(
+            id="avoid",
+            text=f"load with {SETTING_WORDS[units]} ({format_duration(fastest.latency.value)}), which avoids"
+            " what goes wrong",
+            certainty=subject.certainty,
+            before_s=None,
+            code=_CODE[units],
+            command=subject.command("estimate", f"{subject.on_device} --compute-units {units}"),
+        )
+
+
 def changes_of_model(subject: Subject, shown: Estimate, view: PlanView, again: Again) -> Iterator[Proposal]:
     """Yields what saves time or space in the model, with the models that can be made planned again.
 
