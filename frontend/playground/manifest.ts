@@ -17,7 +17,7 @@ export interface Manifest {
 
 export interface LoadedFile {
   name: string;
-  /** Where it is: next to the page, or at the place that its makers publish it. */
+  /** Where it is, next to the page. */
   url: string;
   bytes: number;
   /** As in the attribute `integrity`. */

