@@ -43,7 +43,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         type=read_path,
         nargs="+",
-        help=".mlpackage, .mlmodelc, .mlmodel, .aimodel or .zip; several are compared",
+        help=".mlpackage, .mlmodelc, .mlmodel, .aimodel, .onnx or .zip; several are compared",
     )
     add_devices(parser, "chips or devices: m1, iphone-15-pro; `coremlscope devices` lists them")
     add_compute_units(parser)

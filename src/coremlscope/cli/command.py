@@ -241,7 +241,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "model",
         metavar="MODEL",
         type=read_path,
-        help=".mlpackage, .mlmodelc, .mlmodel, .aimodel or .zip; or App.ipa#NAME",
+        help=".mlpackage, .mlmodelc, .mlmodel, .aimodel, .onnx or .zip; or App.ipa#NAME",
     )
 
 

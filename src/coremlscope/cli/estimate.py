@@ -45,7 +45,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         type=read_path,
         nargs="+",
-        help=".mlpackage, .mlmodelc, .mlmodel, .aimodel or .zip; or App.ipa#NAME; weights may be absent",
+        help=".mlpackage, .mlmodelc, .mlmodel, .aimodel, .onnx or .zip; or App.ipa#NAME; no weights needed",
     )
     add_devices(
         parser,

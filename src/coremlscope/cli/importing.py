@@ -45,7 +45,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "--model",
         metavar="MODEL",
         type=Path,
-        help="the model: .mlpackage, .mlmodelc, .mlmodel, .aimodel or .zip; or App.ipa#NAME",
+        help="the model: .mlpackage, .mlmodelc, .mlmodel, .aimodel, .onnx or .zip; or App.ipa#NAME",
     )
     parser.add_argument(
         "--device", metavar="NAME", help="the device or chip that the files are from, where they do not say"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: The words of `--format`; the first is ONNX Runtime's own default.
 _FORMATS: tuple[Format, ...] = ("neuralnetwork", "mlprogram")
-_SUFFIXES = (".onnx", ".ort")
+_SUFFIXES = (".onnx",)
 
 
 def is_onnx(path: object) -> TypeGuard[Path]:

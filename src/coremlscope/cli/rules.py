@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+import msgspec
+
 from coremlscope.cli.command import Command, add_json, one_of, write_result
 from coremlscope.cli.lookup import add_device, chosen_device
 
@@ -39,6 +41,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         type=one_of("effect", *_EFFECTS),
         help=f"only those with this effect: {', '.join(_EFFECTS)}",
     )
+    parser.add_argument(
+        "--provider",
+        metavar="NAME",
+        type=one_of("provider", "onnxruntime"),
+        help="onnxruntime: those of ONNX Runtime's Core ML provider instead, by operator of ONNX",
+    )
     add_device(parser)
     add_json(parser)
 
@@ -48,6 +56,8 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.reports.json import render_values
     from coremlscope.reports.rules import rule_document, rules_document
 
+    if arguments.provider is not None:
+        return _list_provider_rules(arguments)
     if arguments.rule is not None:
         entries = [find_rule(arguments.rule)]
     else:
@@ -59,6 +69,20 @@ def _run(arguments: argparse.Namespace) -> int:
         return render_values({"schema": _SCHEMA, "rules": [entry.to_json() for entry in entries]})
 
     write_result(arguments, values, document)
+    return 0
+
+
+def _list_provider_rules(arguments: argparse.Namespace) -> int:
+    from coremlscope.planning.onnxruntime.catalog import list_provider_rules
+    from coremlscope.reports.json import render_values
+    from coremlscope.reports.provider import provider_rules_document
+
+    rows = list_provider_rules(arguments.op, arguments.rule)
+
+    def values() -> str:
+        return render_values({"schema": "coremlscope.provider-rules/1", "rules": msgspec.to_builtins(rows)})
+
+    write_result(arguments, values, provider_rules_document(rows))
     return 0
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from coremlscope.base.figures import Figure
 from coremlscope.base.units import format_duration
+from coremlscope.planning.onnxruntime.catalog import ProviderRule
 from coremlscope.reports.document import Block, Column, Facts, Heading, Item, Table, Text, Title
 from coremlscope.reports.figures import within_ms
 from coremlscope.reports.words import model_name, plural
@@ -34,6 +35,14 @@ _VERDICT_COLUMNS = (
     Column("with the provider"),
     Column("CPU provider"),
     Column("converted by coremltools", rank=1),
+)
+_RULE_COLUMNS = (
+    Column("operator", is_code=True),
+    Column("rule", is_code=True),
+    Column("statement"),
+    Column("since", rank=1),
+    Column("until", rank=2),
+    Column("fix", rank=1),
 )
 _OUTCOMES = {
     "provider": "the provider",
@@ -126,3 +135,15 @@ def onnx_to_json(profile: Profile) -> dict[str, Any]:
         "providers": providers,
         "verdicts": [msgspec.to_builtins(one) for one in profile.provider_verdicts],
     }
+
+
+def provider_rules_document(rules: Sequence[ProviderRule]) -> Iterator[Block]:
+    """Yields the provider's rules as a table."""
+    yield Title(plural(len(rules), "rule"), "of ONNX Runtime's Core ML provider")
+    yield Table(
+        _RULE_COLUMNS,
+        [
+            (one.op or "every operator", one.id, one.text, ", ".join(one.formats), one.until, one.fix)
+            for one in rules
+        ],
+    )

@@ -93,7 +93,7 @@ def _reason(case: Case) -> LeftRule | None:
         return reason
     for condition in _conditions(row):
         if condition.applies(case.settings.format, case.settings.release) and condition.fails(case):
-            return LeftRule(condition.id, condition.reason, condition.fix, condition.source)
+            return LeftRule(condition.id, condition.reason, condition.fix, condition.source or row.source)
         if condition is CONDITIONS[-1] and (reason := _of_type(case, row)) is not None:
             return reason
     return None

@@ -32,7 +32,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
         formats: The formats for which it holds.
         since: The first release that has it.
         until: The first release that does not.
-        source: The file of microsoft/onnxruntime.
+        source: The file of microsoft/onnxruntime; empty for that of the operator.
     """
 
     id: str

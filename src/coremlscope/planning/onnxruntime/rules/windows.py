@@ -73,7 +73,6 @@ _CONDITIONS_OF_CONV: tuple[Condition, ...] = (
         fails=_weight_rank,
         reason="it is not a convolution over one or two axes",
         fix="write it as convolutions over two axes",
-        source=_CONV,
     ),
     is_constant(2, "bias", _CONV),
     Condition(
@@ -81,7 +80,6 @@ _CONDITIONS_OF_CONV: tuple[Condition, ...] = (
         fails=_kernel_shape,
         reason="kernel_shape differs from the weight's shape",
         fix="remove kernel_shape",
-        source=_CONV,
     ),
     Condition(
         id="conv-dimensions",
@@ -89,7 +87,6 @@ _CONDITIONS_OF_CONV: tuple[Condition, ...] = (
         reason=f"a dimension is larger than {LARGEST:,}, or the shape of its result is not known",
         fix="divide the large dimension",
         since=(1, 23),
-        source=_CONV,
     ),
     Condition(
         id="conv-same-lower",
@@ -97,7 +94,6 @@ _CONDITIONS_OF_CONV: tuple[Condition, ...] = (
         reason="auto_pad is SAME_LOWER, which needs Core ML 6",
         fix="give pads as numbers",
         formats=PROGRAM,
-        source=_CONV,
     ),
 )
 
@@ -176,7 +172,6 @@ def _normalization(op: str, *extra: Condition) -> Operator:
                 fails=_norm_types,
                 reason="its inputs are not all float32 or all float16",
                 fix="give all inputs one type",
-                source=_NORM,
             ),
             one_output(_NORM),
             *extra,
@@ -191,7 +186,6 @@ _STASH = Condition(
     fails=_stash,
     reason="stash_type is not 1",
     fix="remove stash_type",
-    source=_NORM,
 )
 
 
@@ -208,7 +202,6 @@ def _pool(op: str) -> Operator:
                 fails=_pool_form,
                 reason="it has a kernel of another rank than 2, dilations, or storage_order 1",
                 fix="write it as a pool over two axes without dilations",
-                source=_POOL,
             ),
             one_output(_POOL),
             Condition(
@@ -217,7 +210,6 @@ def _pool(op: str) -> Operator:
                 reason="ceil_mode is set",
                 fix="pad instead, or use the format MLProgram",
                 formats=NETWORK,
-                source=_POOL,
             ),
         ),
     )
@@ -235,7 +227,6 @@ def _reduction(op: str, *, network: bool) -> Operator:
                 fails=_axes_input,
                 reason="its axes are not constants",
                 fix="make them an initializer",
-                source=_REDUCE,
             ),
             Condition(
                 id="reduce-no-axes",
@@ -243,7 +234,6 @@ def _reduction(op: str, *, network: bool) -> Operator:
                 reason="noop_with_empty_axes is set, and the axes count as empty",
                 fix="remove noop_with_empty_axes",
                 formats=NETWORK,
-                source=_REDUCE,
             ),
         ),
     )
@@ -262,14 +252,12 @@ OPERATORS: tuple[Operator, ...] = (
                 fails=lambda case: bool(case.name(3)),
                 reason="it adds a fourth input",
                 fix="save the model at the level BASIC",
-                source=_CONV,
             ),
             Condition(
                 id="fused-conv-activation",
                 fails=_fused_activation,
                 reason="its activation is not one that the provider takes",
                 fix="save the model at the level BASIC",
-                source=_CONV,
             ),
             *_CONDITIONS_OF_CONV,
         ),
@@ -288,28 +276,24 @@ OPERATORS: tuple[Operator, ...] = (
                 reason=f"a dimension is larger than {LARGEST:,}",
                 fix="divide the large dimension",
                 since=(1, 23),
-                source=_DECONV,
             ),
             Condition(
                 id="deconv-padding",
                 fails=_deconv_padding,
                 reason="its pads are not all equal, or auto_pad is SAME_UPPER or SAME_LOWER",
                 fix="use equal pads, and crop by Slice",
-                source=_DECONV,
             ),
             Condition(
                 id="deconv-output",
                 fails=_deconv_output,
                 reason="output_shape or output_padding is given",
                 fix="export it without output_padding: use a kernel of which the stride is a divisor",
-                source=_DECONV,
             ),
             Condition(
                 id="deconv-kernel",
                 fails=_kernel_shape,
                 reason="kernel_shape differs from the weight's shape",
                 fix="remove kernel_shape",
-                source=_DECONV,
             ),
         ),
     ),
@@ -325,14 +309,12 @@ OPERATORS: tuple[Operator, ...] = (
                 fails=_gemm_form,
                 reason="transA is set, or alpha or beta is not 1",
                 fix="multiply the weights beforehand",
-                source=_GEMM,
             ),
             Condition(
                 id="gemm-bias",
                 fails=_bias_shape,
                 reason="its bias is not a constant with one element, or one for each column",
                 fix="make the bias an initializer of that shape",
-                source=_GEMM,
             ),
         ),
     ),
@@ -348,7 +330,6 @@ OPERATORS: tuple[Operator, ...] = (
                 reason="its second input is not constant, or the inputs are not both of rank 2",
                 fix="use the format MLProgram",
                 formats=NETWORK,
-                source=_GEMM,
             ),
             Condition(
                 id="matmul-vector",
@@ -356,7 +337,6 @@ OPERATORS: tuple[Operator, ...] = (
                 reason="one of the inputs has rank 1",
                 fix="unsqueeze the vector",
                 formats=PROGRAM,
-                source=_GEMM,
             ),
         ),
     ),
@@ -374,14 +354,12 @@ OPERATORS: tuple[Operator, ...] = (
                 fails=lambda case: case.number("spatial", 1) != 1,
                 reason="spatial is not 1",
                 fix="export with a newer opset",
-                source=_BATCH,
             ),
             Condition(
                 id="batch-norm-parameters",
                 fails=_batch_parameters,
                 reason="its parameters are not initializers of the graph",
                 fix="make them initializers",
-                source=_BATCH,
             ),
         ),
     ),
@@ -408,14 +386,12 @@ OPERATORS: tuple[Operator, ...] = (
                 fails=_grid_form,
                 reason="its input is not of rank 4, or it interpolates by nearest or cubic",
                 fix="interpolate linearly",
-                source=_GRID,
             ),
             Condition(
                 id="grid-reflection",
                 fails=_grid_reflection,
                 reason="it reflects at borders without align_corners",
                 fix="pad with zeros or the border",
-                source=_GRID,
             ),
         ),
     ),
