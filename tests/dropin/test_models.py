@@ -151,6 +151,14 @@ class TestStates:
         assert state.read_state("total").dtype == np.float32
         assert other.read_state("total").tolist() == [0, 0, 0]
 
+    def test_a_prediction_without_a_state_is_refused(self) -> None:
+        model = converted_models.accumulator()
+        for given in ({"x": np.ones(3)}, [{"x": np.ones(3)}]):
+            with pytest.raises(
+                RuntimeError, match="The input feature for total must be an MLState, but it was"
+            ):
+                model.predict(given)
+
     def test_a_state_can_be_written(self) -> None:
         model = converted_models.accumulator()
         state = model.make_state()
@@ -323,6 +331,12 @@ class TestRefusals:
             RuntimeError, match=r"MultiArray Shape \(2 x 8\) was not in enumerated set of allowed shapes"
         ):
             model.predict({"x": np.zeros((2, 8))})
+
+    def test_an_image_for_an_array(self, mlp: Path) -> None:
+        with pytest.raises(RuntimeError, match="MultiArrayConstraint only allows MultiArrays"):
+            ct.models.CompiledMLModel(ct.models.utils.compile_model(str(mlp))).predict(
+                {"x": Image.new("L", (8, 2))}
+            )
 
     def test_a_missing_input(self, mlp: Path) -> None:
         with pytest.raises(RuntimeError, match="'x'"):

@@ -11,7 +11,11 @@ import numpy as np
 
 from coremlscope.base.errors import CoremlscopeError, EngineError, InputError, UnsupportedModelError
 from coremlscope.model import ir
+from coremlscope.model.features.images import is_image
 from coremlscope.model.features.shapes import as_sequence
+
+#: What Core ML says of an image for an array (apple/coremltools #301).
+_NO_ARRAY = "MultiArrayConstraint only allows MultiArrays."
 
 
 @contextlib.contextmanager
@@ -42,6 +46,16 @@ def warn_of_hazards(model: ir.Model) -> None:
         warnings.warn(f"{hazard.text}: {hazard.fix} ({hazard.source})", RuntimeWarning, stacklevel=4)
 
 
+def check_state(description: ir.FunctionDescription, state: object) -> None:
+    """Raises RuntimeError for a prediction of a model with states without one, as Core ML does.
+
+    The text is that of apple/coremltools #2519.
+    """
+    if state is None and description.states:
+        name = description.states[0].name
+        raise RuntimeError(f"The input feature for {name} must be an MLState, but it was not.")
+
+
 @contextlib.contextmanager
 def prediction_errors(
     model: ir.Model, description: ir.FunctionDescription, values: Mapping[str, Any]
@@ -69,11 +83,14 @@ def _sentence(error: CoremlscopeError) -> str:
 def _shape_sentence(description: ir.FunctionDescription, values: Mapping[str, Any]) -> str:
     """Core ML's message about the first array with a disallowed shape; empty if all shapes are allowed."""
     for feature in description.inputs:
-        if not isinstance(feature.type, ir.ArrayFeature) or not isinstance(
-            values.get(feature.name), np.ndarray
-        ):
+        value = values.get(feature.name)
+        if not isinstance(feature.type, ir.ArrayFeature):
             continue
-        sentence = _compare(feature.type, values[feature.name].shape)
+        if is_image(value):
+            return _NO_ARRAY
+        if not isinstance(value, np.ndarray):
+            continue
+        sentence = _compare(feature.type, value.shape)
         if sentence:
             return sentence
     return ""

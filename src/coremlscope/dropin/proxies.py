@@ -14,7 +14,13 @@ from typing import Any
 
 from coremlscope.dropin import compiled
 from coremlscope.dropin.compute_devices import compute_devices
-from coremlscope.dropin.errors import as_runtime_error, check_accepted, prediction_errors, warn_of_hazards
+from coremlscope.dropin.errors import (
+    as_runtime_error,
+    check_accepted,
+    check_state,
+    prediction_errors,
+    warn_of_hazards,
+)
 from coremlscope.dropin.plan import ComputePlanProxy, chosen_device, load_plan, read_compiled
 from coremlscope.dropin.states import StateProxy
 from coremlscope.dropin.structure import model_structure
@@ -138,6 +144,7 @@ class ModelProxy:
         return self._last_prediction_ns
 
     def _predict(self, data: Mapping[str, Any], state: StateProxy | None) -> dict[str, Any]:
+        check_state(self._predictor.description, state)
         with prediction_errors(self._model, self._predictor.description, data):
             return self._predictor.predict(data, None if state is None else state.state)
 
