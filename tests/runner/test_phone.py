@@ -74,7 +74,7 @@ def test_a_whole_run(package: Path, scene: Scene) -> None:
     assert f"device install app --device {fake_xcode.PHONE}" in install
     assert launch == (
         "xcrun devicectl device process launch --console --terminate-existing"
-        f" --device {fake_xcode.PHONE} coremlscope.runner.a1b2c3d4e5 --exit"
+        f" --device {fake_xcode.PHONE} coremlscope.runner.a1b2c3d4e5 -- --exit"
     )
     assert "--domain-type appDataContainer --domain-identifier coremlscope.runner.a1b2c3d4e5" in copy
     assert "--source Documents/results.json" in copy
@@ -93,6 +93,13 @@ def test_an_app_that_says_nothing_more_is_started_again(package: Path, scene: Sc
     found = measure(package)
     assert states(found) == [("all", "done"), ("cpu_and_gpu", "crashed"), ("cpu_only", "done")]
     assert found.record.results[1].step == "load"
+
+
+def test_results_are_fetched_where_no_message_was_heard(package: Path, scene: Scene) -> None:
+    scene(is_silent=True, crashes=["all"])
+    found = measure(package)
+    assert states(found) == [("all", "crashed"), ("cpu_and_gpu", "done"), ("cpu_only", "done")]
+    assert found.record.complete
 
 
 def test_results_that_were_cut_short_are_copied_again(package: Path, scene: Scene) -> None:
@@ -129,6 +136,7 @@ _LOCKED = "Unable to launch it because the device was not, or could not be, unlo
             MissingDependencyError,
             "the license of Xcode is not accepted",
         ),
+        ({"xcode": "15.4"}, MissingDependencyError, "Xcode 15.4 is too old"),
         ({"version": "odd"}, MissingDependencyError, "Xcode cannot be used: odd"),
         ({"state": "unavailable"}, UsageError, "there is no connected iPhone or iPad"),
         ({"state": "disconnected", "wakes": False}, UsageError, "could not be woken"),

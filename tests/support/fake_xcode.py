@@ -3,10 +3,12 @@
 `install(folder, **scenario)` writes the commands into a folder for PATH. What goes wrong is in the scenario:
 
     version     what `xcodebuild -version` fails with
+    xcode       the version of Xcode
     build       what the build fails with
     state       the state of the phone's connection; `disconnected` becomes `connected` when it is woken
     wakes       false: it does not
     launch      what a start of the app fails with
+    is_silent   true: nothing that the app prints arrives
     crashes     settings in whose predictions the app crashes, each once
     hangs       settings in whose load the app says nothing more, each once
     truncated   how many copies of the results are cut short
@@ -72,7 +74,7 @@ class Phone:
             shutil.copytree(app, self.folder / "installed", dirs_exist_ok=True)
             return self.tell(arguments, {"installedApplications": []})
         if verb == "device process launch":
-            return self.launch()
+            return self.launch(arguments)
         if verb == "device copy from":
             return self.copy(arguments)
         raise AssertionError(arguments)
@@ -81,7 +83,7 @@ class Phone:
         if "version" in self.scenario:
             print(self.scenario["version"], file=sys.stderr)
             return 1
-        print("Xcode 16.2\nBuild version 16C5032a")
+        print(f"Xcode {self.scenario.get('xcode', '16.2')}\nBuild version 16C5032a")
         return 0
 
     def build(self, arguments: list[str]) -> int:
@@ -143,7 +145,8 @@ class Phone:
         file.write_text(str(done))
         return done
 
-    def launch(self) -> int:
+    def launch(self, arguments: list[str]) -> int:
+        assert arguments[-2:] == ["--", "--exit"], "else devicectl takes it for its own option"
         if "launch" in self.scenario:
             print(f"ERROR: {self.scenario['launch']}", file=sys.stderr)
             return 1
@@ -209,6 +212,9 @@ class App:
         self.file.write_text(json.dumps(self.record), encoding="utf-8")
 
     def say(self, **message: Any) -> None:
+        # devicectl passes on what an app prints to a terminal only.
+        if self.phone.scenario.get("is_silent") or not sys.stdout.isatty():
+            return
         print(f"{_MARK}{json.dumps(message)}", flush=True)
 
 

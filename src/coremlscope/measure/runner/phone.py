@@ -42,6 +42,8 @@ _MARK = b"coremlscope-runner "
 _POLL_S = 0.2
 _COPIES = 3
 _INSTALL_S = 600.0
+#: Seconds of the app to end.
+_END_S = 5.0
 _HINT = f"connect the device by cable, unlock it, and run it again; see {page('guides/iphone')}"
 
 #: Called with what happens, settings done, and how many there are.
@@ -161,56 +163,64 @@ class _Run:
         self._phone, self._bundle_id, self._id, self._timeouts = phone, bundle_id, id_, timeouts
 
     def measure(self, count: _Count, folder: Path) -> tuple[Record, bytes]:
-        """Starts the app until it has attempted everything, or a start attempts nothing new."""
+        """Starts the app until it has attempted everything, or a start attempts nothing new.
+
+        The results are fetched after each end of the app: its messages are progress, and may be lost.
+
+        Raises:
+            EngineError: It could not be started, or its results cannot be read.
+        """
         attempted = -1
         while True:
-            self._start(count)
-            record, content = self._results(folder / "results.json")
+            failure = self._start(count)
+            try:
+                record, content = self._results(folder / "results.json")
+            except EngineError as lost:
+                raise (failure or lost) from None
             now = len(record.results) + len(record.compilations)
             if record.complete or now <= attempted:
                 return record, content
             attempted = now
 
-    def _start(self, count: _Count) -> None:
-        """Starts the app and listens until it ends.
+    def _start(self, count: _Count) -> EngineError | None:
+        """Starts the app and listens until it ends; returns why it said nothing, or could not do anything.
 
-        Raises:
-            EngineError: It could not be started, or could not do anything.
+        devicectl passes on what the app prints to a terminal only, and its signals to the app.
         """
         command = devicectl_command(
             *("device", "process", "launch", "--console", "--terminate-existing"),
-            *("--device", self._phone.identifier, self._bundle_id, "--exit"),
+            *("--device", self._phone.identifier, self._bundle_id, "--", "--exit"),
         )
+        failure, has_answered = None, False
+        own, terminal = os.openpty()
         with tempfile.TemporaryFile() as errors:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
-            )
-            has_answered = False
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=terminal, stderr=errors)
+            os.close(terminal)
             try:
-                for message in self._messages(process):
+                for message in self._messages(own):
                     has_answered = True
                     count.report(message)
                     if message.get("kind") == "failed":
-                        raise EngineError(f"the runner failed: {message.get('text')}", _HINT)
+                        failure = EngineError(f"the runner failed: {message.get('text')}", _HINT)
             finally:
-                if process.poll() is None:
-                    process.kill()
-                process.wait()
-                if process.stdout is not None:
-                    process.stdout.close()
+                _end(process)
+                os.close(own)
             if not has_answered:
                 errors.seek(0)
                 said = errors.read().decode("utf-8", "replace")
-                raise explain_failure({}, said, "the app could not be started")
+                failure = explain_failure({}, said, "the app could not be started")
+        return failure
 
-    def _messages(self, process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
+    def _messages(self, stream: int) -> Iterator[dict[str, Any]]:
         """The messages of the app, until it ends, reports that it has finished, or is silent for too long."""
-        assert process.stdout is not None
-        stream, pending, last_message = process.stdout.fileno(), b"", time.monotonic()
+        pending, last_message = b"", time.monotonic()
         while time.monotonic() - last_message < self._timeouts.silence_s:
             if not select.select([stream], [], [], _POLL_S)[0]:
                 continue
-            chunk = os.read(stream, 65536)
+            try:
+                chunk = os.read(stream, 65536)
+            except OSError:  # Linux says so that nobody has the terminal open any more
+                return
             if not chunk:
                 return
             *lines, pending = (pending + chunk).split(b"\n")
@@ -255,3 +265,14 @@ class _Run:
             return target.read_bytes()
         except OSError:
             raise EngineError("the app wrote no results", _HINT) from None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends devicectl, and through its signal the app."""
+    if process.poll() is None:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_END_S)
+    if process.poll() is None:
+        process.kill()
+    process.wait()

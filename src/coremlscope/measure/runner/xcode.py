@@ -14,6 +14,9 @@ from coremlscope.measure.runner.project import PROJECT
 _BUILD_S = 1800.0
 _VERSION_S = 120.0
 _LOG = "build.log"
+#: The oldest Xcode whose devicectl attaches an app to the console.
+_OLDEST = 16
+_INSTALL = f"install Xcode {_OLDEST} or newer"
 #: Messages of Xcode 15 to 26, as public reports quote them.
 _FAILURES: tuple[KnownFailure, ...] = (
     KnownFailure(
@@ -62,7 +65,7 @@ def require_xcode() -> str:
     """Returns the version of Xcode.
 
     Raises:
-        MissingDependencyError: It is not installed, or only its command line tools are.
+        MissingDependencyError: It is not installed or too old, or only its command line tools are.
     """
     try:
         done = subprocess.run(
@@ -74,11 +77,15 @@ def require_xcode() -> str:
             check=False,
         )
     except FileNotFoundError:
-        raise MissingDependencyError("Xcode is not installed", "install Xcode 15 or newer") from None
+        raise MissingDependencyError("Xcode is not installed", _INSTALL) from None
     except subprocess.TimeoutExpired:
         raise MissingDependencyError("xcodebuild does not answer", "open Xcode once") from None
     if done.returncode == 0:
-        return done.stdout.partition("\n")[0].strip()
+        version = done.stdout.partition("\n")[0].strip()
+        number = re.search(r"\d+", version)
+        if number is not None and int(number[0]) < _OLDEST:
+            raise MissingDependencyError(f"{version} is too old to show what an app prints", _INSTALL)
+        return version
     said = " ".join(done.stderr.split())
     if "license" in said:
         raise MissingDependencyError(

@@ -54,7 +54,7 @@ _TIMEOUT_S = 60.0
 _LITTLE_DISK, _LITTLE_MEMORY = 5e9, 2e9
 _TOOLS = {
     "xctrace": "records with Instruments",
-    "devicectl": "reaches iPhones and iPads (Xcode 15 and later)",
+    "devicectl": "reaches iPhones and iPads (Xcode 16 and later)",
     "coremlcompiler": "compiles models to .mlmodelc",
 }
 

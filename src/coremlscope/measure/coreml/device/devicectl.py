@@ -136,7 +136,7 @@ def ask(*arguments: str, timeout_s: float = _TIMEOUT_S) -> Mapping[str, Any]:
             )
         except FileNotFoundError:
             raise MissingDependencyError(
-                "xcrun is not installed, and with it Xcode's devicectl", "install Xcode 15 or newer"
+                "xcrun is not installed, and with it Xcode's devicectl", "install Xcode 16 or newer"
             ) from None
         except subprocess.TimeoutExpired:
             raise EngineError(
