@@ -26,7 +26,7 @@ export TQDM_DISABLE := 1
 export ORT_DISABLE_TELEMETRY := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help profile example test check frontend playground browser long site attack attack-verbs fuzz conformance bench-speed bench-start bench-verify bench-latency bench-plan bench-recording bench-sweep docs drift lock changelog release clean
+.PHONY: help profile confirm example test check frontend playground browser long site attack attack-verbs fuzz conformance bench-speed bench-start bench-verify bench-latency bench-plan bench-recording bench-sweep docs drift lock changelog release clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -34,6 +34,12 @@ help: ## list the targets
 
 profile: $(VENV)/.runtime $(filter $(EXAMPLE),$(MODEL)) ## profile MODEL=path (default: a sample); ARGS="…" for more options
 	@$(VENV)/bin/coremlscope profile "$(MODEL)" $(ARGS)
+
+confirm: $(VENV)/.dev $(EXAMPLE) ## on a Mac: run each verb that meets Core ML, and write out/confirmed.json, which has no name of yours, to publish
+	@tools/mac_verbs.sh $(OUT) || echo "some steps ended otherwise than expected: out/steps.txt" >&2
+	@$(VENV)/bin/coremlscope doctor --json $(OUT)/doctor.json
+	@$(VENV)/bin/python tools/mac_results.py $(OUT)/every.json $(OUT)/doctor.json $(OUT)/steps.txt $(OUT)/confirmed.json
+	@$(VENV)/bin/coremlscope import $(OUT)/confirmed.json
 
 example: $(VENV)/.dev ## record a program with mistakes, and its mended twin (examples/)
 	@$(VENV)/bin/python examples/style_transfer/network.py $(OUT)
@@ -197,7 +203,8 @@ reasons=; for python in $(PYTHONS); do \
   command -v "$$python" >/dev/null || continue; \
   if reason=$$("$$python" tools/suitable_python.py 2>/dev/null); then \
     echo "creating $(1) with $$("$$python" --version)" >&2; \
-    "$$python" -m venv $(1) && exit 0 || exit 1; \
+    "$$python" -m venv $(1) || exit 1; \
+    if [ "$$(uname -s)" = Darwin ]; then chflags -R nohidden $(1); fi; exit 0; \
   fi; \
   reasons="$$reasons$$python does not suit: $${reason:-it cannot be run}. "; \
 done; \

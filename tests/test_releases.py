@@ -56,9 +56,17 @@ def test_the_results_of_a_run_can_be_imported(tmp_path: Path, capsys: pytest.Cap
     write_mlpackage(sample_model(size=32, width=0.5, classes=10), model)
     assert main(["plan", str(model), "--device", "m1", "--quiet", "-o", str(profile)]) == 0
     main(["doctor", "--json", str(doctor)])
-    _tool("mac_results").join(profile, doctor, found)
+    steps = tmp_path / "steps.txt"
+    steps.write_text(
+        "0 (expected 0): .venv/bin/coremlscope plan out/s.mlpackage\n"
+        f"6 (expected 0): .venv/bin/coremlscope verify {Path.home()}/private.mlpackage\n"
+        "0 (expected 0): .venv/bin/python tools/mac_models.py out\n"
+    )
+    _tool("mac_results").join(profile, doctor, steps, found)
+    assert str(Path.home()) not in found.read_text(encoding="utf-8")
     capsys.readouterr()
     assert main(["import", str(found), "--json", "-"]) == 0
     findings = json.loads(capsys.readouterr().out)["findings"]
     checks = json.loads(doctor.read_text())["checks"]
     assert sum(one["id"] == "doctor" for one in findings) == len(checks)
+    assert [one["id"] for one in findings if "confirmed" in one["id"]] == ["confirmed", "not-confirmed"]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs each command of docs/guides/mac.md once, and writes how each ended to OUT/steps.txt. Left out are those that wait for
-# a person, a phone or Xcode's Instruments. The model is that of `make profile`.
+# Runs each command that meets Core ML once, and writes how each ended to OUT/steps.txt. Left out are those that wait for a
+# person or a phone. The models are that of `make profile` and those of tools/mac_models.py.
 set -uo pipefail
 out=${1:?the folder of the results}
 scope=${SCOPE:-.venv/bin/coremlscope}
@@ -26,6 +26,38 @@ step 0 "$scope" profile "$model" "${few[@]}" --other-predictions -o "$out/others
 step 0 "$scope" compare "$model" --compute-units every "${few[@]}" -o "$out/settings.txt"
 step 0 "$scope" plan "$model" --against-rules -o "$out/plan.json" --share "$out/evidence.json"
 step 0 "$scope" compare "$out/profile.json" "$out/every.json"
+
+# Arrays, states, functions and a compiled model; every verb that runs Core ML.
+models=$out/models
+step 0 "${PYTHON:-.venv/bin/python}" tools/mac_models.py "$models"
+step 0 "$scope" "$models/array.mlpackage" --json "$out/answer.json"
+for name in array states functions; do
+  step 0 "$scope" profile "$models/$name.mlpackage" "${few[@]}" --compute-units every -o "$out/$name.json"
+  step 0 "$scope" verify "$models/$name.mlpackage" --reference "$models/$name.mlpackage" --compute-units every
+done
+step 0 "$scope" profile "$models/functions.mlpackage" "${few[@]}" --function cosine -o "$out/cosine.json"
+step 0 "$scope" profile "$models/array.mlmodelc" "${few[@]}" -o "$out/compiled.json"
+step 0 "$scope" profile "$models/array.mlpackage" "${few[@]}" --other-predictions -o "$out/array-others.json"
+step 0 "$scope" plan "$models/functions.mlpackage" --json "$out/functions-plan.json"
+step 0 "$scope" predict "$models/array.mlpackage" --input "x=$models/x.npy" --engine coreml --json "$out/predict.json"
+step 0 "$scope" isolate "$models/array.mlpackage" --range .. -o "$out/part.mlpackage" --overwrite "${few[@]:0:2}"
+
+# A recording of predictions with the template Core ML, and its tables: the first of a real one.
+if xcrun --find xctrace > /dev/null 2>&1; then
+  rm -rf "$out/predictions.trace"
+  step 0 xcrun xctrace record --template 'Core ML' --time-limit 20s --no-prompt --output "$out/predictions.trace" \
+    --launch -- "$(command -v "${PYTHON:-.venv/bin/python}")" -c "
+import sys, time, numpy as np, coremltools as ct
+model = ct.models.CompiledMLModel(sys.argv[1], ct.ComputeUnit[sys.argv[2].upper()])
+end = time.monotonic() + 5
+while time.monotonic() < end: model.predict({'x': np.zeros((8, 64), np.float32)})
+" "$models/array.mlmodelc" "${COREMLSCOPE_CORE_ML_UNITS:-all}"
+  xcrun xctrace export --input "$out/predictions.trace" --toc --output "$out/predictions-toc.xml" || true
+  for table in $(grep -o 'schema="[^"]*"' "$out/predictions-toc.xml" 2> /dev/null | cut -d'"' -f2 | grep -Ei 'core-?ml|ane|neural' | sort -u); do
+    xcrun xctrace export --input "$out/predictions.trace" --xpath "//table[@schema=\"$table\"]" --output "$out/predictions-$table.xml" || true
+  done
+  rm -rf "$out/predictions.trace"
+fi
 
 # Errors of Core ML itself: a version of the format that no system knows, and a package without a model.
 "${PYTHON:-.venv/bin/python}" - "$model" "$out/newer.mlpackage" "$out/empty.mlpackage" <<'PYTHON'
