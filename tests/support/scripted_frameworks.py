@@ -205,6 +205,14 @@ class MLFeatureValue:
         return self._array.again()
 
 
+class NSDictionary(dict[str, Any]):
+    """A dictionary of Objective-C."""
+
+    @classmethod
+    def dictionaryWithDictionary_(cls, values: Mapping[str, Any]) -> NSDictionary:  # noqa: N802
+        return cls(values)
+
+
 class MLDictionaryFeatureProvider:
     """Values of features by name."""
 
@@ -215,6 +223,7 @@ class MLDictionaryFeatureProvider:
     def initWithDictionary_error_(  # noqa: N802
         self, values: Mapping[str, MLFeatureValue], error: None
     ) -> tuple[MLDictionaryFeatureProvider | None, str | None]:
+        assert isinstance(values, NSDictionary), "Core ML would call back into Python"
         self._values = dict(values)
         return self, None
 
@@ -239,6 +248,7 @@ class MLPredictionOptions:
         return self
 
     def setOutputBackings_(self, backings: Mapping[str, MLMultiArray]) -> None:  # noqa: N802
+        assert isinstance(backings, NSDictionary), "Core ML would call back into Python"
         self.backings = backings
 
 
@@ -278,7 +288,7 @@ class MLModel:
             assert output is not None
             output.view[...] = array
             found[name] = MLFeatureValue(output)
-        return MLDictionaryFeatureProvider().initWithDictionary_error_(found, None)
+        return MLDictionaryFeatureProvider().initWithDictionary_error_(NSDictionary(found), None)
 
     def predictionFromFeatures_options_completionHandler_(  # noqa: N802
         self,
@@ -340,4 +350,5 @@ def install(fault: str = "") -> None:
         setattr(framework, name, value)
     bridge.autorelease_pool = _autorelease_pool  # type: ignore[attr-defined]
     foundation.NSURL = _URL  # type: ignore[attr-defined]
+    foundation.NSDictionary = NSDictionary  # type: ignore[attr-defined]
     sys.modules.update({"CoreML": framework, "Foundation": foundation, "objc": bridge})

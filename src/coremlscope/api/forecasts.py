@@ -241,7 +241,7 @@ def plan_by_core_ml(
     from coremlscope.planning.forecast.planner import Forecast
     from coremlscope.planning.hazards.summary import describe_model
 
-    require_coremltools()
+    require_coremltools("`--device NAME` needs no coremltools")
     model, (setting,) = read(path), choose_settings(compute_units)
     default = model.description.default
     names = sorted(model.description.functions, key=lambda name: name != default)

@@ -114,7 +114,7 @@ def choose_measurer(
     from coremlscope.measure.coreml.other_predictions import OtherPredictions
     from coremlscope.measure.coreml.timing import CoreMLMeasurer
 
-    require_coremltools()
+    require_coremltools("`--engine onnxruntime` needs no coremltools")
     return CoreMLMeasurer(
         limits=core_ml_limits(effort), others=OtherPredictions() if others else None, kept=kept
     )

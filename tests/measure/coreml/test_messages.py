@@ -74,3 +74,8 @@ def test_a_compilation_that_failed_silently_is_a_warning() -> None:
     assert (finding.id, finding.severity) == ("compilation-fell-back", "warning")
     assert _ANE in finding.text
     assert fallback_findings("coremltools: a warning\n", "all") == ()
+
+
+def test_the_source_line_of_a_warning_is_no_last_word() -> None:
+    said = "/x/model.py:12: RuntimeWarning: no text\n  warnings.warn(message)\n"
+    assert explain(-9, f"loading the model\n{said}", FAILURES)[0].endswith("RuntimeWarning: no text")

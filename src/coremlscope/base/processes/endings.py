@@ -65,9 +65,18 @@ def end_with(reason: str) -> NoReturn:
 
 
 def lines_of(said: str) -> list[str]:
-    """Returns the lines that say something in the output of a process, but for the reason of its end."""
-    lines = (" ".join(line.split()) for line in said.splitlines())
-    return [line for line in lines if re.search(r"\w", line) and not line.startswith(_REASON)]
+    """Returns the lines that say something in the output of a process, but for the reason of its end.
+
+    The line of source that Python prints below a warning says nothing.
+    """
+    kept, is_cited = [], False
+    for whole in said.splitlines():
+        line = " ".join(whole.split())
+        says = re.search(r"\w", line) and not line.startswith(_REASON)
+        if says and not (is_cited and whole.startswith(" ")):
+            kept.append(line)
+        is_cited = re.search(r":\d+: \w*Warning: ", line) is not None
+    return kept
 
 
 def explain(code: int, said: str, failures: Failures) -> tuple[str, str]:

@@ -79,6 +79,11 @@ def _configuration(framework: Any, compute_units: str, function: str) -> Any:
     return configuration
 
 
+def _dictionary(values: Mapping[str, Any]) -> Any:
+    """Returns an `NSDictionary`: Core ML would call back into Python, under its lock, for one of Python's."""
+    return importlib.import_module("Foundation").NSDictionary.dictionaryWithDictionary_(dict(values))
+
+
 def _url(path: str) -> Any:
     return importlib.import_module("Foundation").NSURL.fileURLWithPath_(path)
 
@@ -114,13 +119,14 @@ class PredictionModel:
         feature = self._framework.MLFeatureValue.featureValueWithMultiArray_
         features = {name: feature(self._filled(value)) for name, value in values.items()}
         provider = self._framework.MLDictionaryFeatureProvider.alloc()
-        return _checked(provider.initWithDictionary_error_(features, None), "passing the inputs")
+        given = _dictionary(features)
+        return _checked(provider.initWithDictionary_error_(given, None), "passing the inputs")
 
     def options(self, backings: Mapping[str, Any] | None = None) -> Any:
         """Returns `MLPredictionOptions`, with arrays for outputs by name if there are any."""
         options = self._framework.MLPredictionOptions.alloc().init()
         if backings:
-            options.setOutputBackings_(dict(backings))
+            options.setOutputBackings_(_dictionary(backings))
         return options
 
     def predict(self, provider: Any, options: Any) -> Any:

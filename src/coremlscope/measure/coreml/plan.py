@@ -158,7 +158,7 @@ def plan_findings(answer: PlansOfModel) -> tuple[Finding, ...]:
     )
     failed += tuple(unit_findings("Core ML's plan is that", answer.requested))
     if answer.placed or answer.analysed:
-        return failed
+        return failed + _partly_placed(answer)
     text = "Core ML gave a plan without a place for any operation"
     if answer.asked:
         text = f"Core ML gave no place for any of {answer.asked} operations"
@@ -171,6 +171,14 @@ def plan_findings(answer: PlansOfModel) -> tuple[Finding, ...]:
         ),
         *failed,
     )
+
+
+def _partly_placed(answer: PlansOfModel) -> tuple[Finding, ...]:
+    """Returns a remark where MLComputePlan gave some operations no place."""
+    if answer.analysed or answer.placed >= answer.asked:
+        return ()
+    text = f"Core ML gave a place for {answer.placed} of {answer.asked} operations; the others are unknown."
+    return (Finding(id="core-ml-plan-empty", severity="info", text=text),)
 
 
 def plan_from_core_ml(ours: Plan, ops: OpTable, setting: ComputeUnits, answer: PlansOfModel) -> Plan:

@@ -22,12 +22,11 @@ from coremlscope.base.libraries import silence
 from coremlscope.base.units import escape_controls, format_bytes
 from coremlscope.base.version import __version__
 from coremlscope.devices import find_device
+from coremlscope.measure.coreml.files import wheels_hint
 from coremlscope.runtime.engines.host import processor_name
 
 Status = Literal["ok", "missing", "warning", "broken"]
 
-#: The versions of Python that coremltools 9 has wheels for.
-_COREMLTOOLS_PYTHONS = ((3, 11), (3, 13))
 _OLDEST_PYTHON = (3, 11)
 #: Name of the distribution, and a program that imports it and prints nothing.
 _REQUIRED = {
@@ -250,9 +249,8 @@ def _check_coremltools(host: Host) -> Iterator[Check]:
 
 
 def _how_to_get_coremltools(host: Host) -> str:
-    first, last = _COREMLTOOLS_PYTHONS
-    if not first <= host.python[:2] <= last:
-        return "its wheels exist for Python 3.11 to 3.13: use one of these"
+    if lacking := wheels_hint(host.python):
+        return lacking
     if host.platform == "darwin" or (host.platform == "linux" and host.machine in ("x86_64", "amd64")):
         return "pip install coremltools"
     return "its wheels exist for macOS and for Linux on x86-64 only; everything else works without it"
