@@ -12,6 +12,7 @@ import numpy as np
 
 from coremlscope.base.errors import CoremlscopeError, InputError
 from coremlscope.base.findings import Finding, Severity
+from coremlscope.describe.preprocessing import Preprocessing
 from coremlscope.model.ir import Array, Constant, DType, Function, Program, TensorType
 from coremlscope.ops.program import Precision
 from coremlscope.results.verification import (
@@ -27,7 +28,7 @@ from coremlscope.verification.distance import finite, relative_error
 from coremlscope.verification.edits import with_half_results
 from coremlscope.verification.input_forms import Form, exchanged_forms, forms_of, plain_form
 from coremlscope.verification.inputs import Inputs
-from coremlscope.verification.intermediates import Run
+from coremlscope.verification.intermediates import Intermediate, Run
 from coremlscope.verification.outputs import (
     Tolerance,
     ahead_of,
@@ -38,7 +39,7 @@ from coremlscope.verification.outputs import (
     unmatched_outputs,
 )
 from coremlscope.verification.own_run import FunctionCall, record, run_from
-from coremlscope.verification.pairing import Pair, pair_runs
+from coremlscope.verification.pairing import Pair, general_type, pair_runs
 from coremlscope.verification.references.arrays import SavedReference
 from coremlscope.verification.references.contract import Reference, other_layout
 from coremlscope.verification.references.core_ml_model import CoreMLReference
@@ -82,6 +83,8 @@ class Check:
         has_rounded_weights: Whether its weights were rounded to fp16, or compressed.
         kind: The kind of its inputs, if others were compared before.
         form: The form in which the reference takes its inputs; None to find it.
+        steps: The preprocessing of pictures that the model holds, by input.
+        tried: The forms that were tried, if the outputs agree in none of them, and the runs of the reference.
         is_comparable: Whether that form is sure: under it, values are those of the reference.
     """
 
@@ -106,6 +109,8 @@ class Check:
     kind: str = ""
     form: Form | None = None
     is_comparable: bool = True
+    steps: Mapping[str, Preprocessing] = field(default_factory=dict)
+    tried: tuple[tuple[Form, Run], ...] = ()
 
     def __post_init__(self) -> None:
         self.is_half = _has_half(self.as_half(self.call.function))
@@ -245,6 +250,7 @@ class Check:
         has_own = isinstance(reference, SavedReference) or (
             isinstance(reference, CoreMLReference) and reference.takes_images
         )
+        self.steps = {name: drawn.steps[name] for name in drawn.images if name in drawn.steps}
         orders = [[plain_form(drawn)]]
         if drawn.images and not has_own:
             orders = [list(forms_of(drawn, is_turned=is_turned)) for is_turned in (False, True)]
@@ -258,6 +264,7 @@ class Check:
         else:
             form, run = max(tried, key=lambda item: self._likeness(item[1])) if len(tried) > 1 else tried[0]
             self.is_comparable = len(tried) == 1 or self._likeness(run)[0] > 0
+            self.tried = tuple(tried)
         if run.by_order and not self.agrees_with(run):
             form, run = self._exchanged(reference, drawn, form, run)
         self.form = form
@@ -285,7 +292,14 @@ class Check:
         if not theirs.has_intermediates:
             return float(distance <= _NEAR), -distance
         pairs = pair_runs(self.exact, theirs, _match(self.exact, theirs))
-        return sum(pair.how == "value" and bool(self.exact.values[pair.ours].op) for pair in pairs), -distance
+        equal = [(self.exact.values[p.ours], theirs.values[p.theirs]) for p in pairs if p.how == "value"]
+        count = sum(bool(mine.op and other.op) for mine, other in equal)
+        # A reference that reads its input by the operation that reads what the model has prepared prepares
+        # nothing itself.
+        begins = any(
+            _read_alike((self.exact, mine), (theirs, other)) for mine, other in equal if not other.op
+        )
+        return count + begins / 2, -distance
 
     def _in_our_layout(self, theirs: Run) -> Run:
         """Returns a run of the reference with the channels of its outputs where those of the model are, if
@@ -421,6 +435,20 @@ class Check:
 
 def _match(ours: Run, theirs: Run) -> dict[str, str]:
     return match_outputs(ours.results, theirs.results, (ours.states, theirs.states))
+
+
+def _read_alike(*values: tuple[Run, Intermediate]) -> bool:
+    """Returns whether an operation of one type reads both of two values, other than sums and products."""
+    types: list[set[str]] = []
+    for run, value in values:
+        names = run.readers.get(value.name, ())
+        through = [
+            one
+            for name in names
+            for one in (run.readers[name] if run.values[name].type == "cast" else [name])
+        ]
+        types.append({general_type(run.values[name].type) for name in through})
+    return bool(set.intersection(*types) - {"add", "mul", "real_div", "sub"})
 
 
 def _precision(run: str) -> Precision:

@@ -20,6 +20,7 @@ from coremlscope.verification.causes.site import Site, Verdict, judge
 from coremlscope.verification.causes.table import ROWS
 from coremlscope.verification.check import Check
 from coremlscope.verification.edits import set_constant
+from coremlscope.verification.input_forms import Form
 from coremlscope.verification.intermediates import Run
 from coremlscope.verification.locate import (
     errors_made,
@@ -42,6 +43,8 @@ _MOST_SECONDS = 30.0
 _FINITE = 3e4
 #: Rounded constants alone move a result by less.
 _AMPLIFIED = 0.02
+#: Dimensions of pictures.
+_PLANES = 4
 #: Operations named in a line of code.
 _MOST_NAMES = 12
 #: Code to write in the module instead of an operation inside which numbers overflow: its exponentials are at
@@ -76,7 +79,7 @@ def _find_conversion_faults(check: Check, until: float) -> None:
     if not _has_intermediates(check):
         _note_no_intermediates(check)
         return
-    if check.is_explained or (check.is_half and _restore_constants(check)):
+    if check.is_explained or _exchange_colours(check) or (check.is_half and _restore_constants(check)):
         return
     check.progress("looking for the first operation that differs")
     sites, check.made = locate_conversion(check, check.pairs, failing, until)
@@ -262,6 +265,44 @@ def _differs_where_masked(check: Check, constants: Mapping[tuple[str, str], Arra
         hint = "compare the other rows, or give a mask that leaves one element in each row"
         check.note("rows-masked-in-full", text, hint, "info")
     return True
+
+
+def _exchange_colours(check: Check) -> bool:
+    """Tries the colours of pictures in the other order, behind what the model prepares: where with that all
+    outputs are those of the reference in one of its forms, they are the cause.
+
+    Returns:
+        Whether they are.
+    """
+    given: dict[str, Array] = {}
+    for name, step in check.steps.items():
+        ops = {value.op: value for value in check.exact.values.values()}
+        value = ops.get(step.ops[-1]) if step.ops else check.exact.values.get(name)
+        if value is not None and value.array.ndim == _PLANES and value.array.shape[1] == len("RGB"):
+            given[value.name] = np.ascontiguousarray(value.array[:, ::-1])
+    if not given:
+        return False
+    before, form = check.theirs, next((one for one in check.tried if _agrees(check, given, *one)), None)
+    check.theirs = before
+    if form is None:
+        return False
+    check.form, check.is_comparable = form[0], True
+    first, array = next(iter(given.items()))
+    verdict = Verdict(
+        cause="preprocessing",
+        value=first,
+        text="the colours are in another order: with red and blue exchanged all outputs are right",
+        elements=array.size,
+        advice="convert with the order of colours that the reference takes",
+        code="ct.ImageType(…, color_layout=ct.colorlayout.RGB), or BGR",
+    )
+    check.add_fault("conversion", "fp32", verdict, (0.0, None), repairs=True)
+    return True
+
+
+def _agrees(check: Check, given: Mapping[str, Array], form: Form, theirs: Run) -> bool:
+    check.theirs = theirs
+    return form.is_turned and all(output.passed for output in check.outputs_with("fp32", given))
 
 
 def _exchange_outputs(check: Check) -> list[str]:
