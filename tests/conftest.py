@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import hashlib
 import os
 import shutil
 import sys
@@ -30,12 +31,25 @@ sys.dont_write_bytecode = False
 
 
 # Tests create and remove tens of thousands of folders, which takes milliseconds each on a disk.
+#: The seed of a random order; empty for that of the files.
+_ORDER = os.environ.get("TEST_ORDER", "")
 _MEMORY, _ENOUGH_BYTES = Path("/dev/shm"), 8 << 30
 if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ENOUGH_BYTES:
     os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
 
 # Until `pytest_collection_finish`: each collection would walk over all that was imported before.
 gc.disable()
+
+
+def pytest_report_header() -> str:
+    """Says in which order tests run."""
+    return f"order of tests: TEST_ORDER={_ORDER}" if _ORDER else ""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Runs tests in a random order, if a seed is given: none may need what another one left."""
+    if _ORDER:
+        items.sort(key=lambda item: hashlib.sha256(f"{_ORDER} {item.nodeid}".encode()).digest())
 
 
 def pytest_collection_finish() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,17 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def swept(
+    swept_once: tuple[Path, SweepSummary], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, SweepSummary]:
+    """The results of `swept_once` in a folder of the test, which may add to them."""
+    folder, summary = swept_once
+    return Path(shutil.copytree(folder, tmp_path_factory.mktemp("copy") / "results")), summary
+
+
 @pytest.fixture(scope="session")
-def swept(zoo: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SweepSummary]:
+def swept_once(zoo: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SweepSummary]:
     """The results of the zoo for two devices and settings, measured as well, and what the sweep said."""
     folder = tmp_path_factory.mktemp("swept") / "results"
     summary = run_sweep(

@@ -274,3 +274,12 @@ def test_results_do_not_say_where_a_person_keeps_models(swept: tuple[Path, Sweep
     assert {row["model"] for row in found} == {"small.mlpackage", "large.mlpackage", "damaged.mlmodel"}
     assert not any(str(zoo) in str(value) for row in found for value in row.values())
     assert {row["host"] for row in found} == {""}
+
+
+def test_files_of_equal_content_are_all_named(zoo: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        shutil.copytree(zoo / "small.mlpackage", tmp_path / "models" / f"{name}.mlpackage")
+    summary = run_sweep(tmp_path / "models", folder=tmp_path / "results", devices="m1")
+    assert summary.made == 1
+    (row,) = ResultStore(tmp_path / "results").rows(ResultStore(tmp_path / "results").keys()).values()
+    assert row["model"] == "a.mlpackage = b.mlpackage"

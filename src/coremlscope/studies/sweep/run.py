@@ -22,7 +22,7 @@ from coremlscope.devices import expand_names, find_device
 from coremlscope.devices.targets import Targets
 from coremlscope.results.encoding import plain
 from coremlscope.results.sweep import FailedModel, SweepProgress, SweepSummary
-from coremlscope.studies.sweep.expansion import Expander, Graph, find_sources
+from coremlscope.studies.sweep.expansion import Expander, Graph, content_of_path, find_sources
 from coremlscope.studies.sweep.jobs import Measuring, SweepJob
 from coremlscope.studies.sweep.local import LocalRunner, Rows
 from coremlscope.studies.sweep.profiles import imported_rows
@@ -183,8 +183,7 @@ class _Sweep:
         in_files: list[SweepJob] = []
         # Results are made to be shared, and do not say where a person keeps models.
         names = short_names(path_text(path) for path, _ in models)
-        for path, own in models:
-            name = names[path_text(path)]
+        for path, own, name in _alike(models, names):
             try:
                 in_files += expander.jobs_of_path(path, own, name)
             except UsageError:
@@ -256,6 +255,22 @@ class _Sweep:
             seconds=time.monotonic() - self.started,
             interrupted=self.interrupted,
         )
+
+
+def _alike(
+    models: Sequence[tuple[Path, Wanted]], names: Mapping[str, str]
+) -> Iterator[tuple[Path, Wanted, str]]:
+    """Yields files of equal content once, with the names of all: `a.mlmodel = b.mlmodel`."""
+    groups: dict[tuple[str, str], tuple[Path, Wanted, list[str]]] = {}
+    for path, own in models:
+        name = names[path_text(path)]
+        try:
+            content = content_of_path(path)
+        except Exception:  # what reads it says why
+            content = f"unreadable: {name}"
+        groups.setdefault((content, repr(own)), (path, own, []))[2].append(name)
+    for path, own, alike in groups.values():
+        yield path, own, " = ".join(alike)
 
 
 def _failed(job: SweepJob, error: CoremlscopeError) -> Rows:
