@@ -701,3 +701,20 @@ def test_a_cpu_gains_by_its_clusters(chip: str, clusters: int) -> None:
     gain = clusters**base.progress
     for name in ("dense_FLOPps", "pointwise_FLOPps", "product_FLOPps", "depthwise_FLOPps", "elementwise_Bps"):
         assert getattr(variant, name) == pytest.approx(getattr(base, name) * gain)
+
+
+def test_steps_of_a_recurrence_start_one_by_one_and_are_assumed() -> None:
+    known = load_calibration().units[CPU].constants
+    one, fifty = (
+        replace(kernel("recurrent", macs=10**6, weights=10**6, height=steps, width=1), ops=["main/lstm"])
+        for steps in (1, 50)
+    )
+    small = [estimate([made], {"main/lstm": CPU}, find_device("m1")) for made in (one, fifty)]
+    more = small[1].latency.value - small[0].latency.value
+    assert more == pytest.approx(49 * known.kernel_s)
+    long = estimate(
+        [replace(fifty, ops=["main/lstm"], weight_bytes=8e7)], {"main/lstm": CPU}, find_device("m1")
+    )
+    # Weights that do not stay on the chip are read again by each step.
+    assert long.latency.value > 49 * (8e7 - known.on_chip_bytes) / known.weights_Bps
+    assert long.latency.high / long.latency.value > 1.9

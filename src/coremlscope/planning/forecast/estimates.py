@@ -13,6 +13,7 @@ from coremlscope.devices.unit import SETTING_WORDS
 from coremlscope.planning.cost.latency import kernels as latency
 from coremlscope.planning.cost.latency.evidence import find_nearest
 from coremlscope.planning.cost.latency.loads import estimate_loads
+from coremlscope.planning.cost.latency.running import describe_run
 from coremlscope.planning.cost.latency.structure import structure_of
 from coremlscope.planning.cost.latency.trust import find_trust
 from coremlscope.planning.cost.latency.work import Work
@@ -127,4 +128,5 @@ def add_evidence(found: Estimate, kernels: Kernels) -> Estimate:
     times = np.array([kernel.steps for kernel in kernels.fused], dtype=np.float64)
     unit = max(found.placement, key=lambda unit: found.placement[unit])
     near = find_nearest(structure_of(kernels.table, times), unit, all_chips()[found.chip])
-    return replace(found, near=near)
+    notes = (*found.notes, *describe_run(found, kernels.table))
+    return replace(found, near=near, notes=notes)

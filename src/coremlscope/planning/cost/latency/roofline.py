@@ -79,7 +79,10 @@ def time_kernels(table: KernelTable, unit: ComputeUnit, parameters: UnitParamete
     streamed = table.weight_bytes * np.where(
         unit == CPU, np.maximum(size / table.element_bytes, 1.0), np.minimum(_HALF / table.element_bytes, 1.0)
     )
-    again = np.maximum(streamed - p.on_chip_bytes, 0) * (_passes(table, p) - 1)
+    # A step of a recurrence waits for the one before it: it starts by itself, and reads the weights again
+    # that do not stay on the chip.
+    in_turn = np.where(table.is_kind("recurrent"), np.maximum(table.height, 1.0), 1.0)
+    again = np.maximum(streamed - p.on_chip_bytes, 0) * (_passes(table, p) * in_turn - 1)
     weights = np.maximum(streamed + again - p.prefetch_bytes, 0) / p.weights_Bps
     softmax_Bps = np.where(_are_batched(table), p.batch_share, 1.0) * p.attention_Bps  # noqa: N806
     passes = size * table.vector / np.where(attention, softmax_Bps, p.function_Bps)
@@ -98,7 +101,7 @@ def time_kernels(table: KernelTable, unit: ComputeUnit, parameters: UnitParamete
         compute=np.where(by_compute, compute, 0.0),
         activations=np.where(by_activations, activations, 0.0),
         weights=np.where(by_weights, weights, 0.0),
-        operations=passes + overhead,
+        operations=passes + overhead + p.light_share * p.kernel_s * (in_turn - 1),
         stream=streamed / p.weights_Bps,
     )
 
