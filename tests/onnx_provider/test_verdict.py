@@ -30,7 +30,7 @@ def _network(blocks: int, between: str) -> Built:
     return built
 
 
-def _reports(built: Built) -> tuple[list[ProviderReport], Figure]:
+def _reports(built: Built) -> tuple[list[ProviderReport], Figure | None]:
     device = find_device("m2")
     pricing = Pricing(built.model(), {}, [device], ("all", "cpu_and_ne", "cpu_and_gpu", "cpu_only"))
     return [pricing.report(built.divide(one)) for one in ("neuralnetwork", "mlprogram")], pricing.cpu(device)
@@ -63,6 +63,16 @@ def test_nothing_taken() -> None:
     reports, cpu = _reports(built)
     verdict = decide(reports, cpu, find_device("m2"), None)
     assert (verdict.outcome, verdict.provider) == ("cpu", None)
+
+
+def test_work_that_is_not_counted_is_unknown() -> None:
+    built = Built()
+    relu = built.node("Relu", built.input([5, 1, 3]), shape=[5, 1, 3])
+    weights = [built.constant(np.zeros((1, 16, size), np.float32)) for size in (3, 4)]
+    built.node("LSTM", relu, *weights, shape=[5, 1, 1, 4], hidden_size=4)
+    reports, cpu = _reports(built)
+    assert cpu is None
+    assert decide(reports, cpu, find_device("m2"), None).outcome == "unknown"
 
 
 @pytest.mark.parametrize(("seconds", "outcome"), [(1.0, "cpu"), (3.0, "close"), (9.0, "provider")])

@@ -98,7 +98,9 @@ def add_providers(
     reports = tuple(pricing.report(one) for one in divisions)
     verdicts = []
     for device in devices:
-        converted = [one.latency for one in profile.estimates if one.device == device.name]
+        converted = [
+            one.latency for one in profile.estimates if one.device == device.name and not one.left_out
+        ]
         best = min(converted, key=lambda one: one.value, default=None)
         verdicts.append(decide(reports, pricing.cpu(device), device, best))
     return msgspec.structs.replace(profile, providers=reports, provider_verdicts=tuple(verdicts))

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from coremlscope.base.errors import CoremlscopeError
 from coremlscope.base.figures import Figure
 from coremlscope.describe.model import list_operations
 from coremlscope.devices import CPU, ComputeUnit, ComputeUnits, Device
@@ -43,6 +44,13 @@ _ROUND_TRIP_S, _LEAST_TRIP_S, _MOST_TRIP_S = 75e-6, 50e-6, 100e-6
 _COPIED_BPS = 5e9
 #: Ratios between which a verdict is too close.
 _CLOSE = (0.67, 1.5)
+#: Operators whose work is not counted.
+_UNCOUNTED = frozenset(
+    {
+        *("Attention", "ConvInteger", "GRU", "GroupQueryAttention", "LSTM", "MatMulInteger", "MatMulNBits"),
+        *("MultiHeadAttention", "QLinearConv", "QLinearMatMul", "RNN", "RoiAlign", "SequenceMap"),
+    }
+)
 #: Settings for ML Programs of float32, which never reach the Neural Engine.
 _WITHOUT_ENGINE: Mapping[ComputeUnits, ComputeUnits] = {
     "all": "cpu_and_gpu",
@@ -147,11 +155,13 @@ class Pricing:
                 total.products += work.flops
         return types, works
 
-    def cpu(self, device: Device) -> Figure:
-        """Returns the seconds of a prediction by the CPU provider alone."""
+    def cpu(self, device: Device) -> Figure | None:
+        """Returns the seconds of a prediction by the CPU provider alone; None where they are not known."""
         return self._on_cpu(self._model.graph.nodes, self._work, device)
 
-    def _on_cpu(self, nodes: Sequence[Node], work: Mapping[str, NodeWork], device: Device) -> Figure:
+    def _on_cpu(self, nodes: Sequence[Node], work: Mapping[str, NodeWork], device: Device) -> Figure | None:
+        if any(node.bodies or node.op in _UNCOUNTED for node in nodes):
+            return None
         rates = CpuRates.of(device)
         seconds = sum(work.get(node.outputs[0], NodeWork()).seconds(rates) for node in nodes if node.outputs)
         return Figure(seconds, seconds / _DOUBT, seconds * _DOUBT, "estimated")
@@ -182,6 +192,8 @@ class Pricing:
             device = self._devices[column // len(self._settings)]
             setting = self._settings[column % len(self._settings)]
             outside = self._on_cpu(division.outside, work, device)
+            if outside is None:
+                return division.report
             inside = sum((one[column].latency for one in programs[1:]), start=first.latency)
             found.append(
                 ProviderEstimate(
@@ -212,14 +224,17 @@ class Pricing:
     def _forecast(self, model: Model) -> tuple[Estimate, ...]:
         is_single = model.kind == "mlProgram" and self._floats is DType.FP32
         settings = [_WITHOUT_ENGINE[one] if is_single else one for one in self._settings]
-        found = forecast(
-            model,
-            list_operations(model, None),
-            self._devices,
-            list(dict.fromkeys(settings)),
-            advised=(),
-            with_faster=False,
-        )
+        try:
+            found = forecast(
+                model,
+                list_operations(model, None),
+                self._devices,
+                list(dict.fromkeys(settings)),
+                advised=(),
+                with_faster=False,
+            )
+        except CoremlscopeError:  # nothing is known of what it computes
+            return ()
         known = {(one.device, one.os, one.compute_units): one for one in found.estimates}
         return tuple(
             known[device.name, str(device.os), planned]
@@ -262,13 +277,13 @@ def _nbytes(type_: TensorType | None) -> int:
 
 
 def decide(
-    reports: Sequence[ProviderReport], cpu: Figure, device: Device, converted: Figure | None
+    reports: Sequence[ProviderReport], cpu: Figure | None, device: Device, converted: Figure | None
 ) -> ProviderVerdict:
     """Decides whether the provider is faster than the CPU provider on a device.
 
     Args:
         reports: The reports of all formats.
-        cpu: Seconds by the CPU provider alone.
+        cpu: Seconds by the CPU provider alone; None where they are not known.
         device: The chip and system.
         converted: Seconds by the whole model, converted.
     """
@@ -279,7 +294,7 @@ def decide(
         for one in report.estimates
         if (one.device, one.os) == (name, system)
     ]
-    if not candidates:
+    if not candidates or cpu is None:
         is_empty = all(not report.models for report in reports)
         return ProviderVerdict(
             device=name, os=system, outcome="cpu" if is_empty else "unknown", cpu=cpu, converted=converted
