@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["children_of", "is_running", "wait_for"]
+import pytest
+
+from coremlscope.base.processes.child import ChildLimits, _resident_bytes
+
+__all__ = ["children_of", "is_running", "skip_unless_limited", "wait_for"]
 
 
 def children_of(pid: int) -> set[int]:
@@ -37,3 +42,9 @@ def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def skip_unless_limited(limits: ChildLimits) -> None:
+    """Skips a test of a limit of memory where the system does not say what a process takes."""
+    if limits.memory_bytes is not None and not _resident_bytes(os.getpid()):
+        pytest.skip("the memory of processes is not known here")

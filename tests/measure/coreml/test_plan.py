@@ -32,6 +32,7 @@ from coremlscope.results.plan import PlanView
 from coremlscope.results.profile import Profile
 from tests.support import converted_models, networks
 from tests.support.coreml_children import PLAN_CHILD, child_over_dropin, child_over_frameworks
+from tests.support.processes import skip_unless_limited
 
 
 @pytest.fixture(scope="module")
@@ -176,6 +177,7 @@ def child(code: str) -> list[str]:
     ],
 )
 def test_what_can_go_wrong(code: str, limits: ChildLimits, message: str) -> None:
+    skip_unless_limited(limits)
     with pytest.raises(EngineError, match=message):
         ask_core_ml(Path("model.mlpackage"), "all", limits, child(code))
 

@@ -45,6 +45,7 @@ from tests.support.decoders import ROOM, save_flexible_decoder
 from tests.support.ir_models import perceptron
 from tests.support.later import minutes_later
 from tests.support.preloaded import preloaded_child
+from tests.support.processes import skip_unless_limited
 
 SHORT = Settings(compute_units="cpu_only", iterations=2, compile_iterations=1, load_iterations=1, warmups=1)
 
@@ -164,6 +165,7 @@ def test_on_a_mac_every_setting_is_measured(package: Path, monkeypatch: pytest.M
     ],
 )
 def test_what_can_go_wrong(package: Path, code: str, limits: ChildLimits, message: str) -> None:
+    skip_unless_limited(limits)
     measurer = CoreMLMeasurer(limits=limits, command=[sys.executable, "-c", code])
     with pytest.raises(EngineError, match=message):
         measurer.measure(subject_of(container.read(package)), SHORT)
