@@ -80,6 +80,21 @@ def test_verify_names_wrong_values(models: dict[str, ir.Model], tmp_path: Path) 
     assert "ne-exponential-overflow" in {one.id for one in found}
 
 
+def test_an_anecdote_decides_nothing(tmp_path: Path) -> None:
+    """What only an anecdote tells is shown, but no gate fails by it, and no headline begins with it."""
+    model = build(
+        lambda x: mb.reduce_argmax(x=x, axis=-1, keep_dims=False), {"x": np.zeros((10, 10), np.float32)}
+    )
+    assert any(one.id.endswith("argmax-of-all") for one in find_problems(model))
+    (answer,) = (one for one in api.plan(model, ["m1"]).answers if one.compute_units == "all")
+    assert [one.confidence for one in answer.hazards] == ["anecdotal"]
+    assert not answer.is_hazardous
+    path = tmp_path / "a.mlpackage"
+    write_mlpackage(model, path)
+    report = check(path, device=["m1"], no_known_crash=True)
+    assert [one.verdict for one in report.models[0].checks] == ["uncertain"]
+
+
 @pytest.mark.parametrize("kind", ["endless load", "wrong values"])
 def test_a_unit_that_is_not_asked_for_has_none(kind: str, models: dict[str, ir.Model]) -> None:
     model = models[kind]

@@ -77,7 +77,7 @@ def answer_blocks(profile: Profile, *, most: int = 2, is_brief: bool = False) ->
         yield from _time_and_why(first, where, min(most, _REASONS))
     yield from _changes(profile, first, where, most)
     for hazard in first.hazards[first.is_hazardous : first.is_hazardous + _HAZARDS]:
-        text = hazard.text if hazard.is_certain else f"perhaps: {hazard.text}"
+        text = hazard.text if hazard.is_sure else f"perhaps: {hazard.text}"
         yield Item(text, hazard.fix, "!", "warning")
     yield from _notes([profile])
     more = [f"{text[:1].upper()}{text[1:]}." for text in first.trust.doubts[1:]]

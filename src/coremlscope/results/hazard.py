@@ -60,3 +60,8 @@ class Hazard(msgspec.Struct, frozen=True, kw_only=True):
     scope: str = ""
     ops: Mapping[str, str] = {}
     is_certain: bool = True
+
+    @property
+    def is_sure(self) -> bool:
+        """True where the plan decides that it is met, and more than an anecdote tells of it."""
+        return self.is_certain and self.confidence != "anecdotal"

@@ -75,4 +75,4 @@ def find_under(setting: PlanView | None, on_every_unit: Sequence[Hazard]) -> tup
 
 def is_met(hazard: Hazard) -> bool:
     """Returns whether a prediction meets a hazard: plans avoid units that refuse a function."""
-    return hazard.is_certain and (not hazard.units or hazard.kind not in ("refused", "silent fallback"))
+    return hazard.is_sure and (not hazard.units or hazard.kind not in ("refused", "silent fallback"))

@@ -274,7 +274,6 @@ def _hazards_of_loading(maker: FigureMaker) -> Iterator[CheckResult]:
         for hazard in hazards:
             if hazard.kind not in ("refused", "endless load"):
                 continue
-            is_sure = hazard.is_certain and hazard.confidence != "anecdotal"
             count, subject = float(len(ops_of([hazard]))), describe_place("latency", place)
             yield CheckResult(
                 kind="loads",
@@ -282,7 +281,7 @@ def _hazards_of_loading(maker: FigureMaker) -> Iterator[CheckResult]:
                 quantity="operations",
                 limit=0.0,
                 value=Figure(count, count, count, "planned"),
-                verdict="fail" if is_sure else "uncertain",
+                verdict="fail" if hazard.is_sure else "uncertain",
                 text=" ".join([f"loading on {subject}: {hazard.text}", *name_first(hazard)]),
                 hint=hazard.fix,
                 place=place,

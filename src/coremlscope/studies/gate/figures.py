@@ -263,15 +263,17 @@ def _crashes(placed: _Placed, place: Place) -> Found:
     if placed.view is None:
         return Found(why=placed.why)
     met = [hazard for hazard in placed.hazards if hazard.kind in _DEFECTS]
-    certain, possible = ops_of(hazard for hazard in met if hazard.is_certain), ops_of(met)
-    first = min(met, key=lambda hazard: not hazard.is_certain, default=None)
+    certain, possible = ops_of(hazard for hazard in met if hazard.is_sure), ops_of(met)
+    first = min(met, key=lambda hazard: not hazard.is_sure, default=None)
     names = "" if first is None else f": {' '.join([first.text, *name_first(first)])}"
-    how = "may run" if possible and not certain else "runs" if len(possible) == 1 else "run"
+    is_planned = any(hazard.is_certain for hazard in met)
+    how = "may run" if possible and not is_planned else "runs" if len(possible) == 1 else "run"
     count = "no operation runs" if not possible else f"{count_operations(len(possible))} {how}"
+    known = "is reported" if possible and not certain and is_planned else "is known"
     subject = describe_place("known-crash", place)
     return Found(
         value=Figure(float(len(certain)), float(len(certain)), float(len(possible)), "planned"),
-        text=f"{count} on {subject} where it is known to end the app or to return wrong values{names}",
+        text=f"{count} on {subject} where it {known} to end the app or to return wrong values{names}",
         hint="" if first is None else first.fix,
     )
 
