@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from coremlscope.describe.pictures import describe_dark_pictures
-from coremlscope.describe.stages import programs_of
 from coremlscope.model import schema
 from coremlscope.model.features import describe_feature, describe_shape
 from coremlscope.model.ir import (
@@ -32,7 +30,6 @@ from coremlscope.model.ir import (
     StringFeature,
     TensorType,
 )
-from coremlscope.ops.classical.suppression import NonMaximumSuppression
 from coremlscope.planning.hazards.hazard import KnownHazard
 
 _VALIDATORS = "https://github.com/apple/coremltools/blob/main/mlmodel/src/Validation"
@@ -168,6 +165,8 @@ def _image_channels(model: Model) -> Iterator[str]:
 
 
 def _classified_batches(model: Model) -> Iterator[str]:
+    from coremlscope.describe.stages import programs_of  # the rows are listed without it
+
     for program in programs_of(model) if isinstance(model.content, Program) else ():
         if program.is_network:
             continue
@@ -259,10 +258,21 @@ def _newer_layers(program: Program) -> list[str]:
     return [name for name in types if name in fields and fields[name].number >= _FIRST_OF_IOS_13]
 
 
+# Pictures
+
+
+def _dark_pictures(model: Model) -> Iterator[str]:
+    from coremlscope.describe.pictures import describe_dark_pictures
+
+    yield from describe_dark_pictures(model)
+
+
 # Non-maximum suppression
 
 
 def _suppression(model: Model) -> Iterator[str]:
+    from coremlscope.ops.classical.suppression import NonMaximumSuppression
+
     content = model.content
     if not isinstance(content, NonMaximumSuppression):
         return
@@ -418,7 +428,7 @@ HAZARDS: tuple[KnownHazard, ...] = (
     KnownHazard(
         id="dark-picture",
         kind="wrong values",
-        check=describe_dark_pictures,
+        check=_dark_pictures,
         fix="scale the result to 0 to 255 before the output",
         source="https://github.com/apple/coremltools/issues/2449",
         confidence="documented",
