@@ -69,7 +69,7 @@ def test_what_cannot_be_estimated_does_not_stop_a_profile(monkeypatch: pytest.Mo
     )
     assert profile.estimates == ()
     assert [finding.text for finding in profile.all_findings if finding.id == "not-estimated"] == [
-        "No estimate: the latency of a generalized linear regressor cannot be estimated."
+        "The latency of a generalized linear regressor cannot be estimated."
     ]
 
 

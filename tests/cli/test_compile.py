@@ -30,11 +30,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ArtefactCache:
 
 
 def _without_place(result: Any) -> Any:
-    """Removes the model's path and size, and the time, from profiles."""
-    for profile in result if isinstance(result, list) else [result]:
-        for name in ("model", "made"):
-            profile.pop(name, None)
-    return result
+    """Removes the model's path and size, the time, and what is advised for a file, from results."""
+    if isinstance(result, dict):
+        return {
+            name: _without_place(value)
+            for name, value in result.items()
+            if name not in ("model", "made", "changes", "headline")
+        }
+    return [_without_place(value) for value in result] if isinstance(result, list) else result
 
 
 class TestCompile:

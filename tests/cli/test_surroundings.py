@@ -108,13 +108,11 @@ def test_pipes_and_devices_are_no_files(
 
 
 @pytest.mark.parametrize("verb", ["inspect", "plan", "profile"])
-def test_reports_do_not_say_where_a_person_keeps_models(
-    verb: str, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_reports_do_not_say_where_a_person_keeps_models(verb: str, sample: Path, tmp_path: Path) -> None:
     options = {"inspect": [], "plan": ["--device", "m1"], "profile": ["--iterations", "3"]}[verb]
     page, saved = tmp_path / "r.html", tmp_path / "r.json"
-    assert main([verb, str(sample), *options, "-o", str(page), "-o", str(saved), "--json", "-"]) == 0
-    for text in (page.read_text(), saved.read_text(), capsys.readouterr().out):
+    assert main([verb, str(sample), *options, "-o", str(page), "-o", str(saved), "--quiet"]) == 0
+    for text in (page.read_text(), saved.read_text()):
         assert str(sample.parent) not in text
 
 

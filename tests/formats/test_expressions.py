@@ -165,7 +165,8 @@ def test_several_layers_are_models_of_their_own(capsys: pytest.CaptureFixture[st
         container.read(several)
     for verb in ("plan", "estimate"):
         assert main([verb, several, "--device", "m1", "--json", "-"]) == 0
-        assert len(json.loads(capsys.readouterr().out)) == 2
+        result = json.loads(capsys.readouterr().out)
+        assert len(result["plans" if verb == "plan" else "estimates"]) == 2
     compared = coremlscope.compare(several, devices="m1", iterations=2)
     assert [profile.model.path for profile in compared.profiles] == labels
     assert all(profile.measurement.predict and profile.estimates for profile in compared.profiles)

@@ -84,7 +84,7 @@ def test_doctor_writes_reports(suffix: str, tmp_path: Path) -> None:
     log, report = tmp_path / "app.log", tmp_path / f"report{suffix}"
     log.write_text("doUnloadModel:options:qos:error:: nil _ANEModel\n")
     assert main(["doctor", str(log), "--quiet", "-o", str(report)]) == 0
-    assert "ane-unload" in report.read_text(encoding="utf-8")
+    assert "neural-engine-driver-chatter" in report.read_text(encoding="utf-8")
     if suffix == ".html":
         assert str(tmp_path) not in report.read_text(encoding="utf-8")
 

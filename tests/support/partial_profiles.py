@@ -15,9 +15,12 @@ from coremlscope.results.answer import (
     AnswerTrust,
     HeldTime,
     Proposal,
+    PublishedFigure,
     SettingChoice,
     TimePart,
+    TokenSpeed,
 )
+from coremlscope.results.estimate import Trust
 from coremlscope.results.generation import TokenTiming
 from coremlscope.results.hazard import Hazard
 from coremlscope.results.measurement import Conditions, Fp16Ranges, Phase, Settings, StageTiming
@@ -25,6 +28,14 @@ from coremlscope.results.model import ModelSummary, StageSummary
 from coremlscope.results.operations import OpDetails, Signature, WeightKind, WeightTable
 from coremlscope.results.plan import OtherPlan, Plan
 from coremlscope.results.profile import Profile
+from coremlscope.results.provider import (
+    LeftNode,
+    ProviderEstimate,
+    ProviderFix,
+    ProviderReport,
+    ProviderVerdict,
+    Round,
+)
 from coremlscope.results.recording import (
     ActivityPart,
     Energy,
@@ -322,7 +333,55 @@ def _answer() -> Answer:
                 units=("neural_engine",),
             ),
         ),
-        trust=AnswerTrust(certainty="unclear", doubts=("too close to call",)),
+        tokens=TokenSpeed(decode=Figure(40.0, 30.0, 50.0, "estimated"), context=512),
+        trust=AnswerTrust(
+            certainty="unclear",
+            doubts=("too close to call",),
+            published=(
+                PublishedFigure(
+                    network="small", seconds=0.001, unit="gpu", publication="a report", is_within=True
+                ),
+            ),
+        ),
+    )
+
+
+def _divided() -> Profile:
+    """A model of ONNX, of which one operator stays with another provider."""
+    device, system, latency = "M4", "macOS 27", Figure(0.001, 0.0009, 0.0013, "estimated")
+    line = "number of partitions supported by CoreML: 1 number of nodes in the graph: 3"
+    report = ProviderReport(
+        format="mlprogram",
+        release="1.32",
+        is_default=False,
+        basis="as it stands",
+        partitions=1,
+        models=1,
+        nodes=3,
+        supported=2,
+        rounds=(Round(partitions=1, nodes=3, supported=2, line=line),),
+        left=(LeftNode(name="count", op="NonZero", rule="operator", reason="no builder"),),
+        fixes=(ProviderFix(op="NonZero", rule="operator", count=1, fix="", partitions=1, supported=3),),
+        estimates=(
+            ProviderEstimate(
+                device=device,
+                os=system,
+                compute_units="all",
+                latency=latency,
+                inside=latency,
+                boundaries=latency,
+                outside=latency,
+                placement={"gpu": 1.0},
+            ),
+        ),
+    )
+    estimates = tuple(
+        msgspec.structs.replace(one, trust=Trust(unit="gpu", chips="m", count=9, error=0.2, within=0.8))
+        for one in _estimates_only().estimates
+    )
+    verdict = ProviderVerdict(device=device, os=system, outcome="close", format="mlprogram", ratio=1.2)
+    return msgspec.structs.replace(
+        _estimates_only(), estimates=estimates, providers=(report,), provider_verdicts=(verdict,)
     )
 
 
@@ -401,5 +460,6 @@ PROFILES: Mapping[str, Callable[[], Profile]] = {
     "plan and estimates": _no_measurement,
     "three measurements and two plans": three_measurements_beside_two_plans,
     "every field": _every_field,
+    "onnx": _divided,
     "empty": _empty,
 }

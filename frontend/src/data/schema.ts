@@ -1329,8 +1329,10 @@ export interface ProviderReport {
   rounds: Round[];
   /** The operators outside, in order. */
   left: LeftNode[];
-  /** What else is known to go wrong, as sentences. */
+  /** What is known to go wrong, as sentences. */
   findings: string[];
+  /** What else is known, as sentences. */
+  notes: string[];
   /** What each rule costs, the one that leaves the fewest partitions first. */
   fixes: ProviderFix[];
   /** Estimated times, by device and setting. */

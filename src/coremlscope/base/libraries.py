@@ -23,9 +23,9 @@ LIBRARIES: Mapping[str, tuple[Mapping[str, str], tuple[str, ...]]] = {
     "ray": ({"RAY_USAGE_STATS_ENABLED": "0"}, ()),
     **dict.fromkeys(
         (
-            *("coreai", "coreai_torch", "coremltools", "flatbuffers", "google", "lzfse", "mcp", "ml_dtypes"),
-            *("msgspec", "numpy", "objc", "onnx", "pandas", "PIL", "pyarrow", "pytest", "rich", "shtab"),
-            *("starlette", "torch", "uvicorn", "zeus_apple_silicon"),
+            *("anyio", "coreai", "coreai_torch", "coremltools", "flatbuffers", "google", "lzfse", "mcp"),
+            *("ml_dtypes", "msgspec", "numpy", "objc", "onnx", "pandas", "PIL", "pyarrow", "pytest", "rich"),
+            *("shtab", "starlette", "torch", "uvicorn", "zeus_apple_silicon"),
         ),
         ({}, ()),
     ),

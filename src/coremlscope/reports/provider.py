@@ -105,7 +105,7 @@ def provider_sections(report: ProviderReport) -> Iterator[Block]:
         for (op, reason, fix, rule), count in counts.most_common()
     ]
     yield Table(_COLUMNS, rows, most=_LISTED, noun="kind of operator", more=" (--json lists them)")
-    yield from map(Item, report.findings)
+    yield from map(Item, (*report.findings, *report.notes))
 
 
 def _partitions(report: ProviderReport) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -150,7 +150,8 @@ class ProviderReport(msgspec.Struct, frozen=True, kw_only=True):
         models: Number of Core ML models: the partitions of all rounds.
         rounds: All rounds, those of bodies first, as in the log.
         left: The operators outside, in order.
-        findings: What else is known to go wrong, as sentences.
+        findings: What is known to go wrong, as sentences.
+        notes: What else is known, as sentences.
         fixes: What each rule costs, the one that leaves the fewest partitions first.
         estimates: Estimated times, by device and setting.
     """
@@ -163,8 +164,9 @@ class ProviderReport(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int
     supported: int
     models: int
-    rounds: Sequence[Round]
-    left: Sequence[LeftNode] = ()
-    findings: Sequence[str] = ()
-    fixes: Sequence[ProviderFix] = ()
-    estimates: Sequence[ProviderEstimate] = ()
+    rounds: tuple[Round, ...]
+    left: tuple[LeftNode, ...] = ()
+    findings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    fixes: tuple[ProviderFix, ...] = ()
+    estimates: tuple[ProviderEstimate, ...] = ()

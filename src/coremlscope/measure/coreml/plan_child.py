@@ -109,10 +109,13 @@ class _Answer:
         """Asks for a model; for a pipeline, for each of its models."""
         prefix = f"{stage}/" if stage else ""
         if structure.program is not None:
-            for name, function in structure.program.functions.items():
-                self.functions[prefix + name] = list(
-                    self._operations(plan, function.block, itertools.count())
-                )
+            functions = structure.program.functions
+            for name, function in functions.items():
+                before = self.asked
+                placed = list(self._operations(plan, function.block, itertools.count()))
+                self.functions[prefix + name] = placed
+                if len(functions) > 1 and not placed:  # the plan is that of another function
+                    self.asked = before
         if structure.neuralnetwork is not None:
             self.layers[stage] = list(self._layers(plan, structure.neuralnetwork.layers))
         if structure.pipeline is not None:

@@ -102,10 +102,11 @@ def divide(
         models=sum(given.partitions for given in rounds),
         nodes=main.nodes,
         supported=main.supported,
-        rounds=rounds,
-        left=left,
-        findings=(*notes, *_findings(model, settings)),
-        fixes=first.fixes(),
+        rounds=tuple(rounds),
+        left=tuple(left),
+        notes=(*notes, *_notes(model, settings)),
+        findings=tuple(_findings(model, settings)),
+        fixes=tuple(first.fixes()),
     )
     outside = tuple(node for node in one.graph.nodes if id(node) not in inside and node.domain != _DOMAIN)
     return Division(report=report, partitions=tuple(partitions), outside=outside, graph=one.graph)
@@ -280,12 +281,17 @@ def _place(release: tuple[int, int], partitions: int) -> str:
     return "113" if partitions > 1 else "115"
 
 
+def _notes(model: OnnxModel, settings: ProviderSettings) -> list[str]:
+    """Returns what a format does to every model of a type."""
+    if model.is_half:
+        return []
+    if settings.format == "mlprogram":
+        return ["MLProgram computes in float32 as the model does, so nothing runs on the Neural Engine"]
+    return ["NeuralNetwork computes in half precision, where values beyond 65,504 overflow"]
+
+
 def _findings(model: OnnxModel, settings: ProviderSettings) -> list[str]:
     found = []
-    if not model.is_half and settings.format == "mlprogram":
-        found.append("MLProgram computes in float32 as the model does, so nothing runs on the Neural Engine")
-    if settings.format == "neuralnetwork" and not model.is_half:
-        found.append("NeuralNetwork computes in half precision, where values beyond 65,504 overflow")
     if model.is_half and settings.format == "neuralnetwork":
         found.append("The format NeuralNetwork takes no operator of float16: set ModelFormat to MLProgram")
     if settings.format == "mlprogram" and any(

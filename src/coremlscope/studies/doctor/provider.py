@@ -36,8 +36,7 @@ def examine_onnx(path: Path) -> ModelReport:
                     id=f"onnxruntime-{report.format}",
                     effect="needs care",
                     text=f"With ModelFormat {name}, ONNX Runtime {report.release} leaves {len(report.left)}"
-                    f" of {report.nodes} operators on the CPU, and the others become {report.models} Core ML"
-                    " models.",
+                    f" of {report.nodes} operators on the CPU; Core ML models of the rest: {report.models}.",
                     fix="; ".join(list(fixes)[:3]),
                     ops=tuple(f"{op} ({count})" for op, count in outside.most_common(_MOST_NAMES)),
                 )
