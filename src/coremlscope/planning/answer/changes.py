@@ -211,10 +211,10 @@ def rank(changes: Sequence[Proposal], shown: Estimate, time: Sequence[TimePart])
     saving.sort(key=lambda one: -one.saved_bytes)
     if marked or not time:
         return (*marked, *saving)
+    first = f"{time[0].part} takes {time[0].share * 100:.0f} % of the time"
     limit = Proposal(
         id="limit",
-        text=f"nothing known saves {LEAST_GAIN:.0%} or more: {time[0].part} takes {time[0].share:.0%} of the"
-        " time",
+        text=f"nothing known saves {LEAST_GAIN * 100:.0f} % or more: {first}",
         certainty="unknown" if shown.left_out else "likely",
         before_s=whole,
     )

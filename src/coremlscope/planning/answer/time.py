@@ -22,7 +22,7 @@ LAUNCHES, SWITCHES, REST = "launches of units", "changes of unit", "everything e
 #: Parts below this share are in the rest.
 _LEAST_SHARE = 0.01
 #: Reasons that hold less are none.
-_LEAST_HELD = 1e-3
+_LEAST_HELD = 5e-3
 _COSTS = "the Neural Engine can run these, but launches and changes of unit cost more than that saves"
 _UNKNOWN = "no rule says whether the Neural Engine runs these"
 
