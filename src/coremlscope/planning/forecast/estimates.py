@@ -128,5 +128,5 @@ def add_evidence(found: Estimate, kernels: Kernels) -> Estimate:
     times = np.array([kernel.steps for kernel in kernels.fused], dtype=np.float64)
     unit = max(found.placement, key=lambda unit: found.placement[unit])
     near = find_nearest(structure_of(kernels.table, times), unit, all_chips()[found.chip])
-    notes = (*found.notes, *describe_run(found, kernels.table))
+    notes = (*found.notes, *describe_run(found))
     return replace(found, near=near, notes=notes)

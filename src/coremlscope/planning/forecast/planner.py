@@ -18,6 +18,7 @@ from coremlscope.ops.control import trip_limit
 from coremlscope.planning.advice import Remark, find_remarks
 from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
 from coremlscope.planning.cost.latency.recorded import record
+from coremlscope.planning.cost.latency.running import find_slow_loads
 from coremlscope.planning.cost.planned.rates import RateTable, rate_table
 from coremlscope.planning.forecast.assumptions import shape_notes, system_findings, system_notes, weight_notes
 from coremlscope.planning.forecast.columns import tabulate
@@ -192,6 +193,7 @@ def forecast(
         estimates = [add_evidence(one, kernels) for one in estimates]
     findings = (
         *_unknown_loops(kernels, estimates),
+        *find_slow_loads(estimates, kernels.table),
         *system_findings(model, [device.os for device in devices]),
         *_too_much_left_out(kernels.unknown),
         *findings,

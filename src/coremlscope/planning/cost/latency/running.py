@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
+from coremlscope.base.findings import Finding
 from coremlscope.devices import NEURAL_ENGINE, all_chips
 from coremlscope.planning.cost.latency.kinds import KERNEL_KINDS
 from coremlscope.planning.cost.latency.table import KernelTable
@@ -18,8 +19,9 @@ from coremlscope.results.estimate import Estimate
 _POWER_W = (5.0, 3.5, 7.0)
 #: Shares of the time from which a prediction is mostly, and wholly, on the Neural Engine.
 _MOST, _WHOLLY = 0.5, 0.95
-#: Layers of attention from which an encoder in one program takes half a minute and more to load on an M6.
-_DEEP = 6
+#: Layers of attention, and weights, from which an encoder in one program takes half a minute and more to
+#: load on an M6: six layers of Whisper large, which has 40 MB of weights a layer.
+_DEEP, _HEAVY_BYTES = 6, 240e6
 
 
 class PublishedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,20 +53,34 @@ def load_runs() -> tuple[PublishedRun, ...]:
     )
 
 
-def describe_run(found: Estimate, table: KernelTable) -> Iterator[str]:
-    """Yields what is known of predictions in a row, at once and for the first time on a Neural Engine."""
+def describe_run(found: Estimate) -> Iterator[str]:
+    """Yields what is known of predictions in a row and at once on a Neural Engine."""
     share = found.placement.get(NEURAL_ENGINE, 0.0)
     if share <= _MOST:
         return
     if share > _WHOLLY:
         yield _power(found)
     yield _together(found.chip)
-    deep = int((table.kind == KERNEL_KINDS.index("attention")).sum()) >= _DEEP
-    for row in _rows("layers_s", found.chip) if deep else ():
-        yield (
-            f"a first load compiles a deep encoder in one program for minutes ({row.low:g} s with one layer,"
-            f" {row.high:g} s with 16; {row.publication}): split it into several programs"
-        )
+
+
+def find_slow_loads(estimates: Sequence[Estimate], table: KernelTable) -> Iterator[Finding]:
+    """Yields that a first load takes minutes, for chips on which that of deep encoders was published."""
+    layers = int((table.kind == KERNEL_KINDS.index("attention")).sum())
+    is_deep = layers >= _DEEP and float(table.weight_bytes.sum()) >= _HEAVY_BYTES
+    for row in _rows("layers_s") if is_deep else ():
+        there = [one for one in estimates if one.chip == row.chip]
+        names = dict.fromkeys(one.device for one in there if one.placement.get(NEURAL_ENGINE, 0.0) > _MOST)
+        if names:
+            yield Finding(
+                id="slow-first-load",
+                severity="warning",
+                text=f"On {', '.join(names)} a first load may compile {layers} layers of attention in one"
+                f" program for minutes: {row.low:g} s with one layer of Whisper's encoder and"
+                f" {row.high:g} s with 16 were published.",
+                hint="split the encoder into several programs",
+                confidence="measured",
+                source=row.publication,
+            )
 
 
 def _rows(kind: str, chip: str = "") -> list[PublishedRun]:
