@@ -99,8 +99,23 @@ def _decoder() -> Profile:
 
 
 def _estimates_only() -> Profile:
-    """Estimates without plans, as profiles of older versions hold them."""
-    return msgspec.structs.replace(planned_profile(), measurements=(), plans=())
+    """Estimates and answers without plans."""
+    whole = planned_profile()
+    answers = tuple(
+        msgspec.structs.replace(
+            _answer(),
+            device=one.device,
+            chip=one.chip,
+            os=one.os,
+            compute_units=one.compute_units,
+            is_asked=one.compute_units == "all",
+            latency=one.latency,
+            is_hazardous=False,
+            hazards=(),
+        )
+        for one in whole.estimates
+    )
+    return msgspec.structs.replace(whole, measurements=(), plans=(), answers=answers)
 
 
 def _brief_estimates() -> Profile:
@@ -309,7 +324,7 @@ def _answer() -> Answer:
         os="macOS 27",
         compute_units="all",
         is_asked=True,
-        headline="about 1.00 ms a prediction on M4",
+        headline="about 1.00 ms a prediction on M4, all on the Neural Engine",
         latency=Figure(0.001, 0.0009, 0.0013, "estimated"),
         units={"neural_engine": 1.0},
         best=SettingChoice(compute_units="cpu_and_ne", latency=faster, certainty="unclear"),
