@@ -304,6 +304,9 @@ def _between(before_s: float, after_s: float) -> str:
 
 
 def _next(profiles: Sequence[Profile], *, has_figures: bool) -> str:
+    if any(profile.model.container == "onnx" for profile in profiles):
+        others = "by ONNX Runtime's Core ML provider: `coremlscope plan MODEL`"
+        return f"{others}; measured here: `coremlscope profile MODEL`"
     if not has_figures:
         return "more: `coremlscope inspect MODEL`; measured here: `coremlscope profile MODEL`"
     if len(profiles) > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -30,6 +31,9 @@ from coremlscope.results.estimate import Estimate
 from coremlscope.results.hazard import Hazard
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.plan import Plan, PlanView
+
+#: What an answer assumes of models that Core ML does not load as they are, by their container.
+_CONDITIONS = {"onnx": "converted by coremltools as a whole, "}
 
 
 def make_answers(
@@ -69,7 +73,7 @@ def make_answers(
             if shown is not None:
                 again = Again(model, device, setting, settings, advised, function, shapes or {}, own)
                 answer = one.with_changes(answer, shown, changed, again if setting in asked else None)
-            answers.append(replace(answer, headline=_headline(answer)))
+            answers.append(replace(answer, headline=_headline(answer, summary.container)))
     return tuple(answers)
 
 
@@ -206,14 +210,21 @@ def _why_unknown(findings: Sequence[Finding]) -> Iterator[str]:
     yield from known or ["nothing is estimated for models of this kind"]
 
 
-def _headline(answer: Answer) -> str:
-    """The answer in a sentence: the worst hazard, the speed, one doubt, and the first change."""
+def _headline(answer: Answer, container: str) -> str:
+    """The answer in a sentence: the worst hazard, the speed, one doubt, and the first change.
+
+    Args:
+        answer: The answer.
+        container: That of the model. Core ML runs no ONNX models: the answer is that of a converted one.
+    """
     hazard = next(filter(is_met, answer.hazards), None)
     text = "" if hazard is None else f"{hazard.text[:1].upper()}{hazard.text[1:]}. "
     if answer.latency is None:
-        return f"{text}No latency is estimated: {answer.trust.doubts[0].rstrip('.')}."
+        why = re.sub("^No latency is estimated(, because|:) ", "", answer.trust.doubts[0])
+        return f"{text}No latency is estimated: {why.rstrip('.')}."
     is_refused = hazard is not None and hazard.kind == "refused"
-    spoken = f"{'if it loaded, ' if is_refused else ''}{_spoken(answer)}"
+    condition = "if it loaded, " if is_refused else _CONDITIONS.get(container, "")
+    spoken = f"{condition}{_spoken(answer)}"
     text += f"{spoken[:1].upper()}{spoken[1:]}" if text else spoken
     text += f" on {answer.device}"
     if answer.compute_units != "all":
