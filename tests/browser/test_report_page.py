@@ -182,6 +182,8 @@ def test_every_number_with_a_unit_is_in_the_data(seen: dict[str, Any], looped: P
         known |= {format_duration(abs(value)), format_duration(abs(value) / 1e3), format_share(value)}
         known |= {format_count(abs(value)), format_bytes(abs(value)), f"{value * 100:.0f} %"}
     known.add("80 %")
+    # Sentences of the answers are data, too.
+    known |= set(NUMBER.findall(json.dumps(seen["data"]["answers"], ensure_ascii=False)))
     shown = [(part, number) for part, text in seen["numbers"] for number in NUMBER.findall(text)]
     assert {part for part, _ in shown} >= {".answers", "#settings", "#times table", "#estimate", "#weights"}
     assert [one for one in shown if one[1] not in known] == []
