@@ -672,6 +672,18 @@ export interface LoadEstimate {
   publications: number;
 }
 
+/** An operator of which ONNX Runtime itself told whether the provider takes it. */
+export interface LoggedNode {
+  /** Its type. */
+  op: string;
+  /** Its name; may be empty. */
+  name: string;
+  /** Whether the provider takes it. */
+  is_taken: boolean;
+  /** Why not, in ONNX Runtime's words; empty if it did not say. */
+  reason: string;
+}
+
 /** A machine that ran the model or made the profile. */
 export interface Machine {
   /** The name of the processor, as reported by the system. */
@@ -1233,6 +1245,8 @@ export interface Profile {
   providers: ProviderReport[];
   /** Whether that is faster than ONNX Runtime's CPU provider, by device. */
   provider_verdicts: ProviderVerdict[];
+  /** What ONNX Runtime wrote of its own sessions of the model. */
+  provider_logs: ProviderLog[];
 }
 
 /** A change of a model, or of the app that loads it. */
@@ -1271,6 +1285,24 @@ export interface Provenance {
   machine: Machine | null;
 }
 
+/** How a division by the rules agrees with what ONNX Runtime wrote of a session of the same model. */
+export interface ProviderAgreement {
+  /** The format in which both agree best. */
+  format: string;
+  /** The newest release whose rules agree best. */
+  release: string;
+  /** Number of Core ML models by the rules. */
+  models: number;
+  /** The rounds by the rules. */
+  rounds: Round[];
+  /** The agreement of each rule on each type of operator. */
+  rules: RuleAgreement[];
+  /** Number of operators that ONNX Runtime names and the judged graph does not have. */
+  only_logged: number;
+  /** Number of those that only the judged graph has. */
+  only_judged: number;
+}
+
 /** The estimated time of a prediction by a session with the provider. Nothing was measured. */
 export interface ProviderEstimate {
   /** The device, or its chip. */
@@ -1305,6 +1337,28 @@ export interface ProviderFix {
   partitions: number;
   /** Number of operators in partitions then. */
   supported: number;
+}
+
+/** What ONNX Runtime wrote of a session: its log, its profile, or the assignment of operators. */
+export interface ProviderLog {
+  /** The name of the file. */
+  file: string;
+  /** The number of the session in the file, from 1. */
+  session: number;
+  /** The lines with counts, in order. */
+  rounds: Round[];
+  /** The operators of the first round that lists them, or of the whole assignment. */
+  nodes: LoggedNode[];
+  /** Number of operators at last, by provider; a Core ML model is one operator. */
+  placed: Record<string, number>;
+  /** Number of runs that were profiled. */
+  runs: number;
+  /** Seconds of operators in a run, by provider: the mean over all runs. */
+  seconds: Record<string, number>;
+  /** The releases that write such a line, the first and the last; empty if it does not tell. */
+  releases: string[];
+  /** The agreement with the rules; null without the model. */
+  agreement: ProviderAgreement | null;
 }
 
 /** How the provider divides a model in one format. */
@@ -1478,6 +1532,18 @@ export interface RowChange {
   presence: Presence;
   /** The measured time, in seconds. */
   time: Change;
+}
+
+/** How often ONNX Runtime and a rule agree on operators of a type. */
+export interface RuleAgreement {
+  /** The type of the operators. */
+  op: string;
+  /** The rule that keeps them out; `taken` for none. */
+  rule: string;
+  /** Number of operators of which both say the same. */
+  agreed: number;
+  /** The others, in ONNX Runtime's words. */
+  differing: LoggedNode[];
 }
 
 /** The runtime that compiled, loaded and ran the model. */

@@ -18,12 +18,14 @@ from coremlscope.base.errors import CoremlscopeError, UsageError
 from coremlscope.base.escaping import path_text
 from coremlscope.base.findings import Finding
 from coremlscope.describe.model import list_operations
+from coremlscope.formats.onnx.network import ONNX
 from coremlscope.interop import (
     analytics,
     call_stacks,
     coreml_profiler,
     coremltools_dumps,
     instruments,
+    onnxruntime,
     power_monitors,
     powermetrics,
     runner,
@@ -40,6 +42,7 @@ from coremlscope.results.model import FunctionSummary, ModelSummary
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan
 from coremlscope.results.profile import Profile, read_profiles
+from coremlscope.results.provider import ProviderLog
 from coremlscope.results.runner_record import model_name
 
 
@@ -93,6 +96,7 @@ IMPORTERS: tuple[Importer, ...] = (
         instruments.read_together,
     ),
     Importer("readings of powermetrics (plist or text)", powermetrics.matches, powermetrics.read),
+    Importer("logs and profiles of ONNX Runtime", onnxruntime.matches, onnxruntime.read),
     Importer("call stacks as text (crash reports, lldb, sample)", call_stacks.matches, call_stacks.read),
     Importer("JSON of macmon and mactop", power_monitors.matches, power_monitors.read),
     Importer("results.json of coremlscope's runner", runner.matches, runner.read),
@@ -189,7 +193,19 @@ def _profile(found: Sequence[Imported], model: Model | None, path: Path) -> Prof
     if model is not None:
         findings += _of_other_models(found, name)
     profile = assemble(summary, table, measurements=measured, findings=findings)
+    logs = [log for one in found for log in one.provider_logs]
+    if logs:
+        profile = msgspec.structs.replace(profile, provider_logs=_with_agreements(logs, model))
     return with_plans(profile, _with_distinct_labels([plan for one in joined for plan in one.plans]))
+
+
+def _with_agreements(logs: Sequence[ProviderLog], model: Model | None) -> tuple[ProviderLog, ...]:
+    """Returns what ONNX Runtime wrote; with an ONNX model, how far the rules agree with it."""
+    if model is None or model.container != ONNX or model.source is None:
+        return tuple(logs)
+    from coremlscope.api.providers import add_agreement
+
+    return tuple(add_agreement(log, model.source) for log in logs)
 
 
 def _of_other_models(found: Sequence[Imported], name: str) -> list[Finding]:

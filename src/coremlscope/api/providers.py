@@ -10,12 +10,18 @@ import msgspec.structs
 from coremlscope.base.errors import UsageError
 from coremlscope.devices import SETTINGS, Device
 from coremlscope.formats.onnx.reader import read_onnx
+from coremlscope.planning.onnxruntime.agreement import compare_with_log, count_differences
 from coremlscope.planning.onnxruntime.case import FORMATS, Format, ProviderSettings, Release
 from coremlscope.planning.onnxruntime.division import Division, divide
 from coremlscope.planning.onnxruntime.pricing import Pricing, decide
 from coremlscope.planning.onnxruntime.rules.rule import NEWEST, OLDEST
+from coremlscope.planning.onnxruntime.rules.table import RELEASES
 from coremlscope.results.profile import Profile
+from coremlscope.results.provider import CORE_ML_PROVIDER, ProviderAgreement, ProviderLog
 from coremlscope.runtime.basic_pass.optimise import SeenGraph, optimise
+
+#: A session whose graph differs by more of its operators is that of another model.
+_OTHER_GRAPH = 0.2
 
 
 def find_release(text: str | None) -> Release:
@@ -72,6 +78,41 @@ def ask_provider(
         )
         for format_ in formats
     )
+
+
+def add_agreement(log: ProviderLog, path: Path) -> ProviderLog:
+    """Adds to what ONNX Runtime wrote of a session how far the rules agree with it.
+
+    A log names neither the format nor the release, so those under which both agree best are told, the newest
+    first. A session without the provider, and one of a graph of another size, have no agreement.
+
+    Args:
+        log: What ONNX Runtime wrote.
+        path: The model.
+
+    Raises:
+        ModelError: The model cannot be read.
+    """
+    if not log.rounds and CORE_ML_PROVIDER not in log.placed:
+        return log
+    seen = optimise(read_onnx(path))
+    nodes = seen.model.graph.nodes
+    if log.rounds and min(abs(one.nodes - len(nodes)) for one in log.rounds) > len(nodes) * _OTHER_GRAPH:
+        return log
+    oldest, newest = log.releases or (None, None)
+    best: tuple[tuple[int, int], ProviderAgreement] | None = None
+    for release in reversed(RELEASES):
+        if not (find_release(oldest) if oldest else OLDEST) <= release <= find_release(newest):
+            continue
+        for format_ in FORMATS:
+            settings = ProviderSettings(format=format_, release=release)
+            agreement = compare_with_log(log, nodes, divide(seen.model, settings))
+            apart = count_differences(log, agreement)
+            if best is None or apart < best[0]:
+                best = apart, agreement
+        if best is not None and not any(best[0]):
+            break
+    return log if best is None else msgspec.structs.replace(log, agreement=best[1])
 
 
 def add_providers(

@@ -16,7 +16,8 @@ reports of Xcode (.mlperf, or report.json alone); the JSON that CoreMLProfiler e
 of coremltools' runner on devices, and dumps of its plans and benchmarks; results.json of the
 app that `coremlscope runner` writes; debug information, events and compiled models (.aimodelc)
 of Core AI; XML of `xctrace export`, of any size; pasted call stacks; readings of powermetrics, macmon
-and mactop.
+and mactop; logs, profiles and assignments of ONNX Runtime, whose counts and operators are compared
+with the rules of its Core ML provider where --model names the .onnx file.
 Several files of one model become one profile. With --model the operations are those of the
 model, and the files' are joined to them; without it they are those of the file that lists the
 most.
@@ -33,6 +34,7 @@ examples:
   coremlscope import report.mlperf compute_plan.json --model model.mlpackage -o report.html
   coremlscope import analytics.mil --device m1 --os "macOS 14.5"
   coremlscope import profile.json --share evidence.json
+  coremlscope import session.log --model model.onnx
   coremlscope import toc.xml ane.xml coreml.xml power.plist -o profile.json
 """
 

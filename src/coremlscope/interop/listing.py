@@ -11,6 +11,7 @@ from coremlscope.devices.unit import SETTINGS, UNITS, ComputeUnit, ComputeUnits
 from coremlscope.results.measurement import Measurement
 from coremlscope.results.operations import OpRow, OpTable
 from coremlscope.results.plan import FunctionCost, Plan, Reason, SettingPlan
+from coremlscope.results.provider import ProviderLog
 
 #: The type of operations in files that do not name types.
 UNKNOWN_TYPE = "unknown"
@@ -51,6 +52,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
         measurements: What it says was measured. Nothing of it was measured here.
         plans: What it says of places and planned costs.
         findings: Remarks on the file.
+        provider_logs: What it says of ONNX Runtime's Core ML provider.
     """
 
     origin: ListingOrigin
@@ -59,6 +61,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     measurements: tuple[Measurement, ...] = ()
     plans: tuple[Plan, ...] = ()
     findings: tuple[Finding, ...] = ()
+    provider_logs: tuple[ProviderLog, ...] = ()
 
 
 class ListedOp(msgspec.Struct, frozen=True, kw_only=True):

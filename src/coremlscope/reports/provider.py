@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -11,11 +12,19 @@ import msgspec
 from coremlscope.base.figures import Figure
 from coremlscope.base.units import format_duration
 from coremlscope.planning.onnxruntime.catalog import ProviderRule
-from coremlscope.reports.document import Block, Column, Facts, Heading, Item, Table, Text, Title
+from coremlscope.reports.document import Block, Column, Facts, Heading, Hint, Item, Table, Text, Title
 from coremlscope.reports.figures import within_ms
 from coremlscope.reports.words import model_name, plural
 from coremlscope.results.profile import Profile
-from coremlscope.results.provider import ProviderReport, ProviderVerdict
+from coremlscope.results.provider import (
+    CORE_ML_PROVIDER,
+    LoggedNode,
+    ProviderAgreement,
+    ProviderLog,
+    ProviderReport,
+    ProviderVerdict,
+    Round,
+)
 
 #: Name and version of the form of `plan --json`.
 SCHEMA = "coremlscope.onnx-plan/1"
@@ -43,6 +52,18 @@ _RULE_COLUMNS = (
     Column("since", rank=1),
     Column("until", rank=2),
     Column("fix", rank=1),
+)
+_LOGGED_COLUMNS = (
+    Column("count", is_number=True),
+    Column("operator", is_code=True),
+    Column("stays outside; ONNX Runtime's reason"),
+)
+_AGREEMENT_COLUMNS = (
+    Column("operator", is_code=True),
+    Column("rule", is_code=True),
+    Column("agree", is_number=True),
+    Column("differ", is_number=True),
+    Column("for instance", rank=1),
 )
 _OUTCOMES = {
     "provider": "the provider",
@@ -115,6 +136,82 @@ def _partitions(report: ProviderReport) -> str:
     if len(report.rounds) > 1:
         text += f", in {plural(len(report.rounds), 'round')}: ONNX Runtime expands operators and asks again"
     return text
+
+
+def log_sections(profile: Profile) -> Iterator[Block]:
+    """Yields what ONNX Runtime wrote of its sessions, and how far the rules agree with it."""
+    for log in profile.provider_logs:
+        session = f", session {log.session}" if log.session > 1 else ""
+        yield Heading("ONNX Runtime's Core ML provider", f"from {log.file}{session}")
+        yield Facts([("Core ML models", _models(log)), *_placed(log), *_counts(log)])
+        if log.models is not None and not log.rounds and CORE_ML_PROVIDER not in log.placed:
+            yield Item("No operator ran in Core ML: the session had no Core ML provider, or fell back.")
+        elif log.agreement is None:
+            yield from _logged_outside(log)
+        else:
+            yield from _agreement(log, log.agreement)
+
+
+def _models(log: ProviderLog) -> str:
+    by_rules = "" if log.agreement is None else f"; {log.agreement.models} by the rules"
+    return "" if log.models is None else f"{log.models}{by_rules}"
+
+
+def _placed(log: ProviderLog) -> Iterator[tuple[str, str]]:
+    for provider, count in log.placed.items():
+        seconds = log.seconds.get(provider)
+        time = "" if seconds is None else f", {format_duration(seconds)} a run (measured)"
+        yield provider, plural(count, "operator" if provider != CORE_ML_PROVIDER else "Core ML model") + time
+
+
+def _counts(log: ProviderLog) -> Iterator[tuple[str, str]]:
+    """Yields the counts of each round, those by the rules after those of the log."""
+    ours = () if log.agreement is None else log.agreement.rounds
+    for number, (one, other) in enumerate(zip_longest(log.rounds, ours), 1):
+        if not log.rounds:
+            return
+        texts = [
+            f"{given.partitions} partitions, {given.supported} of {given.nodes} operators{by}"
+            for given, by in ((one, ""), (other, " by the rules"))
+            if given is not None
+        ]
+        same = one is not None and other is not None and _triple(one) == _triple(other)
+        yield f"round {number}", f"{texts[0]}, as by the rules" if same else "; ".join(texts)
+
+
+def _triple(one: Round) -> tuple[int, int, int]:
+    return one.partitions, one.nodes, one.supported
+
+
+def _logged_outside(log: ProviderLog) -> Iterator[Block]:
+    counts = Counter((one.op, one.reason) for one in log.nodes if not one.is_taken)
+    rows = [(str(count), op, reason) for (op, reason), count in counts.most_common()]
+    yield Table(_LOGGED_COLUMNS, rows, most=_LISTED, noun="kind of operator")
+    yield Hint("agreement with the rules: --model, the .onnx file of this session")
+
+
+def _agreement(log: ProviderLog, agreement: ProviderAgreement) -> Iterator[Block]:
+    best = f"{_FORMATS[agreement.format]}, ONNX Runtime {agreement.release}"
+    yield Text(f"The rules that agree best are those of {best}.")
+    rows = [
+        (one.op, one.rule, str(one.agreed), str(len(one.differing) or ""), _differing(one.differing))
+        for one in agreement.rules
+    ]
+    yield Table(_AGREEMENT_COLUMNS, rows, most=_LISTED, noun="rule", more=" (--json lists them)")
+    for count, text in (
+        (agreement.only_logged, "only in the log"),
+        (agreement.only_judged, "only in the judged graph"),
+    ):
+        if count:
+            yield Item(f"{plural(count, 'operator')} {text}: the optimisation of the releases differs")
+
+
+def _differing(nodes: Sequence[LoggedNode]) -> str:
+    first = next(iter(nodes), None)
+    if first is None:
+        return ""
+    said = "takes" if first.is_taken else "leaves"
+    return f"ONNX Runtime {said} {first.name or first.op}" + (f": {first.reason}" if first.reason else "")
 
 
 def onnx_document(profile: Profile) -> Iterator[Block]:

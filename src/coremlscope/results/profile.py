@@ -20,7 +20,7 @@ from coremlscope.results.model import ModelSummary
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan, PlanView
 from coremlscope.results.presentation import Presented
-from coremlscope.results.provider import ProviderReport, ProviderVerdict
+from coremlscope.results.provider import ProviderLog, ProviderReport, ProviderVerdict
 
 
 class Provenance(msgspec.Struct, frozen=True):
@@ -57,6 +57,7 @@ class Profile(Presented, msgspec.Struct, frozen=True, kw_only=True):
         answers: What a user wants to know first of each device and setting, the asked ones of a device first.
         providers: For an ONNX model, how ONNX Runtime's Core ML provider divides it, by format.
         provider_verdicts: Whether that is faster than ONNX Runtime's CPU provider, by device.
+        provider_logs: What ONNX Runtime wrote of its own sessions of the model.
     """
 
     model: ModelSummary
@@ -73,6 +74,7 @@ class Profile(Presented, msgspec.Struct, frozen=True, kw_only=True):
     answers: tuple[Answer, ...] = ()
     providers: tuple[ProviderReport, ...] = ()
     provider_verdicts: tuple[ProviderVerdict, ...] = ()
+    provider_logs: tuple[ProviderLog, ...] = ()
 
     def __post_init__(self) -> None:
         rows = len(self.ops)

@@ -10,6 +10,9 @@ import msgspec
 from coremlscope.base.figures import Figure
 from coremlscope.devices.unit import ComputeUnit, ComputeUnits
 
+#: ONNX Runtime's name of the provider.
+CORE_ML_PROVIDER = "CoreMLExecutionProvider"
+
 
 class LeftRule(msgspec.Struct, frozen=True):
     """A rule that keeps an operator out of Core ML.
@@ -170,3 +173,90 @@ class ProviderReport(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     fixes: tuple[ProviderFix, ...] = ()
     estimates: tuple[ProviderEstimate, ...] = ()
+
+
+class LoggedNode(msgspec.Struct, frozen=True, kw_only=True):
+    """An operator of which ONNX Runtime itself told whether the provider takes it.
+
+    Attributes:
+        op: Its type.
+        name: Its name; may be empty.
+        is_taken: Whether the provider takes it.
+        reason: Why not, in ONNX Runtime's words; empty if it did not say.
+    """
+
+    op: str
+    name: str
+    is_taken: bool
+    reason: str = ""
+
+
+class RuleAgreement(msgspec.Struct, frozen=True, kw_only=True):
+    """How often ONNX Runtime and a rule agree on operators of a type.
+
+    Attributes:
+        op: The type of the operators.
+        rule: The rule that keeps them out; `taken` for none.
+        agreed: Number of operators of which both say the same.
+        differing: The others, in ONNX Runtime's words.
+    """
+
+    op: str
+    rule: str
+    agreed: int
+    differing: tuple[LoggedNode, ...] = ()
+
+
+class ProviderAgreement(msgspec.Struct, frozen=True, kw_only=True):
+    """How a division by the rules agrees with what ONNX Runtime wrote of a session of the same model.
+
+    Attributes:
+        format: The format in which both agree best.
+        release: The newest release whose rules agree best.
+        models: Number of Core ML models by the rules.
+        rounds: The rounds by the rules.
+        rules: The agreement of each rule on each type of operator.
+        only_logged: Number of operators that ONNX Runtime names and the judged graph does not have.
+        only_judged: Number of those that only the judged graph has.
+    """
+
+    format: str
+    release: str
+    models: int
+    rounds: tuple[Round, ...]
+    rules: tuple[RuleAgreement, ...] = ()
+    only_logged: int = 0
+    only_judged: int = 0
+
+
+class ProviderLog(msgspec.Struct, frozen=True, kw_only=True):
+    """What ONNX Runtime wrote of a session: its log, its profile, or the assignment of operators.
+
+    Attributes:
+        file: The name of the file.
+        session: The number of the session in the file, from 1.
+        rounds: The lines with counts, in order.
+        nodes: The operators of the first round that lists them, or of the whole assignment.
+        placed: Number of operators at last, by provider; a Core ML model is one operator.
+        runs: Number of runs that were profiled.
+        seconds: Seconds of operators in a run, by provider: the mean over all runs.
+        releases: The releases that write such a line, the first and the last; empty if it does not tell.
+        agreement: The agreement with the rules; None without the model.
+    """
+
+    file: str
+    session: int = 1
+    rounds: tuple[Round, ...] = ()
+    nodes: tuple[LoggedNode, ...] = ()
+    placed: Mapping[str, int] = msgspec.field(default_factory=dict)
+    runs: int = 0
+    seconds: Mapping[str, float] = msgspec.field(default_factory=dict)
+    releases: tuple[str, ...] = ()
+    agreement: ProviderAgreement | None = None
+
+    @property
+    def models(self) -> int | None:
+        """The number of Core ML models that it tells of; None if it does not."""
+        if self.rounds:
+            return sum(one.partitions for one in self.rounds)
+        return self.placed.get(CORE_ML_PROVIDER, 0) if self.placed else None

@@ -25,7 +25,8 @@ _LINE = (
 _DOMAIN, _PARTITION = "coremlscope", "CoreMLPartition"
 #: The first version of the format in which an initializer that is also an input may be overridden.
 _OVERRIDABLE = 4
-_DROPPED = LeftRule(
+#: The rule on groups of trivial operators.
+DROPPED = LeftRule(
     "trivial-group",
     "its partition has trivial operators alone, so it is dropped",
     "",
@@ -55,12 +56,14 @@ class Division(msgspec.Struct, frozen=True, kw_only=True):
         partitions: The partitions of the model's graph, those of all rounds.
         outside: The operators of the model's graph that are in none.
         graph: The graph, with the operators that were expanded.
+        verdicts: For each operator of the first round the rule that keeps it out; empty for none.
     """
 
     report: ProviderReport
     partitions: tuple[Partition, ...]
     outside: tuple[Node, ...]
     graph: Graph
+    verdicts: tuple[str, ...] = ()
 
 
 def divide(
@@ -109,7 +112,16 @@ def divide(
         fixes=tuple(first.fixes()),
     )
     outside = tuple(node for node in one.graph.nodes if id(node) not in inside and node.domain != _DOMAIN)
-    return Division(report=report, partitions=tuple(partitions), outside=outside, graph=one.graph)
+    return Division(
+        report=report,
+        partitions=tuple(partitions),
+        outside=outside,
+        graph=one.graph,
+        verdicts=tuple(
+            "" if index in first.inside else first.reasons[index].id
+            for index in range(len(first.graph.nodes))
+        ),
+    )
 
 
 class _Round:
@@ -142,7 +154,7 @@ class _Round:
         groups = group(graph.nodes, taken)
         self.kept = [members for members in groups if not self._is_dropped(members)]
         self.inside = {index for members in self.kept for index in members}
-        dropped = {index: _DROPPED for members in groups for index in members if index not in self.inside}
+        dropped = {index: DROPPED for members in groups for index in members if index not in self.inside}
         self.reasons = {**judgement.reasons, **dropped}
         readers: dict[str, set[int]] = {}
         for index, node in enumerate(graph.nodes):

@@ -434,7 +434,7 @@ CELLS: Mapping[tuple[Component, Phase], Cell] = {
         "ONNX Runtime says which operations and how many partitions Core ML gets: no error.",
         "none is needed",
         "",
-        "`coremlscope plan MODEL.onnx` shows them",
+        "`coremlscope import LOG --model MODEL.onnx` compares them with the rules",
     ),
     ("Swift client", "compile"): Cell(
         "The app compiles a model on the device, which the compiler refuses.",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coremlscope.planning.onnxruntime.case import Format
+from coremlscope.planning.onnxruntime.case import Format, Release
 from coremlscope.planning.onnxruntime.rules import elementwise, resizing, shaping, windows
-from coremlscope.planning.onnxruntime.rules.rule import Operator
+from coremlscope.planning.onnxruntime.rules.rule import NEWEST, Operator
 
 _FAMILIES: tuple[tuple[Operator, ...], ...] = (
     elementwise.OPERATORS,
@@ -18,6 +18,9 @@ _FAMILIES: tuple[tuple[Operator, ...], ...] = (
 OPERATORS: Mapping[str, Operator] = {row.op: row for family in _FAMILIES for row in family}
 if len(OPERATORS) != sum(map(len, _FAMILIES)):
     raise ValueError("duplicate rows of operators")
+
+#: The last releases before a rule changed, and the newest.
+RELEASES: tuple[Release, ...] = ((1, 20), (1, 21), (1, 22), (1, 23), (1, 25), (1, 26), (1, 27), NEWEST)
 
 #: The release from which groups of trivial operators alone are dropped (pull request 28293).
 TRIVIAL_DROPPED = (1, 27)
