@@ -7,6 +7,7 @@ import gc
 import hashlib
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -15,12 +16,15 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from coremlscope.base.module_hooks import after_import
 
 # Nothing is asserted on time, which is that of a busy machine.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+# Hypothesis would parse all modules of the package, for seconds in each process, to draw their constants.
+providers._get_local_constants = lambda: providers._local_constants
 
 # Tests import ONNX Runtime themselves; without this it would write telemetry files.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
@@ -29,10 +33,13 @@ os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# A shell starts programs in the background with SIGINT ignored, and children inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Tests create and remove tens of thousands of folders, which takes milliseconds each on a disk.
 #: The seed of a random order; empty for that of the files.
 _ORDER = os.environ.get("TEST_ORDER", "")
+# Tests create and remove tens of thousands of folders, which takes milliseconds each on a disk.
 _MEMORY, _ENOUGH_BYTES = Path("/dev/shm"), 8 << 30
 if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ENOUGH_BYTES:
     os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
@@ -44,6 +51,12 @@ gc.disable()
 def pytest_report_header() -> str:
     """Says in which order tests run."""
     return f"order of tests: TEST_ORDER={_ORDER}" if _ORDER else ""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Imports the modules of long tests only where those may run."""
+    is_left_out = config.option.markexpr == "not long" and collection_path == Path(__file__).parent / "long"
+    return True if is_left_out else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
 import json
 import shlex
@@ -15,12 +17,11 @@ from coremlscope.cli import main
 from coremlscope.devices.unit import SETTING_WORDS
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.reports.figures import milliseconds
-from tests.support.advised_models import answered_models
+from tests.support.advised_models import ANSWERED_MODELS
 
 _DEVICES = "iphone-15-pro,m4,m1"
 _CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "models"
 _SUFFIXES = (".mlpackage", ".mlmodel", ".mlmodelc", ".aimodel")
-_BUILT = answered_models()
 _OF_UNITS = ("crash", "endless load", "wrong values")
 
 
@@ -33,24 +34,33 @@ def _corpus() -> Iterator[Path]:
 _SAMPLE = list(itertools.islice(_corpus(), 0, None, 12))
 
 
-@pytest.fixture(params=[*_BUILT, *_SAMPLE], ids=lambda one: one if isinstance(one, str) else one.name)
-def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+@pytest.fixture(
+    scope="module", params=[*ANSWERED_MODELS, *_SAMPLE], ids=lambda one: getattr(one, "name", one)
+)
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A built model in a folder whose name has a space, or one of the corpus."""
     if isinstance(request.param, Path):
         return request.param
-    folder = tmp_path / "a folder"
+    folder = tmp_path_factory.mktemp("answered") / "a folder"
     folder.mkdir()
-    write_mlpackage(_BUILT[request.param], folder / f"{request.param}.mlpackage")
+    write_mlpackage(ANSWERED_MODELS[request.param](), folder / f"{request.param}.mlpackage")
     return folder / f"{request.param}.mlpackage"
 
 
-def _json(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    code = main([*map(str, arguments), "--device", _DEVICES, "--json", "-", "--quiet"])
-    printed = capsys.readouterr()
+def _json(*arguments: object) -> dict[str, Any]:
+    printed, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(errors):
+        code = main([*map(str, arguments), "--device", _DEVICES, "--json", "-", "--quiet"])
     if code in (3, 5):
-        pytest.skip(printed.err)
-    assert code == 0, printed.err
-    return json.loads(printed.out)
+        pytest.skip(errors.getvalue())
+    assert code == 0, errors.getvalue()
+    return json.loads(printed.getvalue())
+
+
+@pytest.fixture(scope="module")
+def answers(path: Path) -> list[dict[str, Any]]:
+    """The answers that the bare form gives of a model."""
+    return _json(path)["answers"]
 
 
 def _gist(answer: dict[str, Any]) -> tuple[object, ...]:
@@ -60,13 +70,14 @@ def _gist(answer: dict[str, Any]) -> tuple[object, ...]:
     return answer["device"], answer["compute_units"], *figures
 
 
-def test_all_verbs_and_formats_give_the_same_answers(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answers = _json(capsys, path)["answers"]
+def test_all_verbs_and_formats_give_the_same_answers(
+    path: Path, answers: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert len(answers) == 3 * len(SETTING_WORDS)
-    planned = _json(capsys, "plan", path)["answers"]
+    planned = _json("plan", path)["answers"]
     assert list(map(_gist, planned)) == list(map(_gist, answers))
     if any(one["latency"] for one in answers):
-        assert list(map(_gist, _json(capsys, "estimate", path)["answers"])) == list(map(_gist, answers))
+        assert list(map(_gist, _json("estimate", path)["answers"])) == list(map(_gist, answers))
     assert main([str(path), "--device", _DEVICES]) == 0
     text = capsys.readouterr().out
     for one in answers:
@@ -74,8 +85,8 @@ def test_all_verbs_and_formats_give_the_same_answers(path: Path, capsys: pytest.
             assert milliseconds(one["latency"]["value"]) in text
 
 
-def test_parts_and_changes_follow_from_the_figures(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answers = _json(capsys, path, "--compute-units", "every")["answers"]
+def test_parts_and_changes_follow_from_the_figures(path: Path) -> None:
+    answers = _json(path, "--compute-units", "every")["answers"]
     for one in answers:
         if one["latency"] is None:
             continue
@@ -99,8 +110,9 @@ def test_parts_and_changes_follow_from_the_figures(path: Path, capsys: pytest.Ca
                 assert SETTING_WORDS[other["compute_units"]] in named
 
 
-def test_commands_that_are_printed_run(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answers = _json(capsys, path)["answers"]
+def test_commands_that_are_printed_run(
+    answers: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
     commands = dict.fromkeys(change["command"] for one in answers for change in one["changes"])
     # One of each kind: `what-if` runs models for seconds.
     kinds = {tuple(word for word in command.split() if word.startswith("-")): command for command in commands}

@@ -11,9 +11,8 @@ import pytest
 from coremlscope.cli import main
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.reports.figures import milliseconds
-from tests.support.advised_models import answered_models
+from tests.support.advised_models import ANSWERED_MODELS
 
-_MODELS = answered_models()
 #: A number with its unit, as all reports write it.
 _FIGURE = re.compile(r"\d[\d.,]*(?: → [\d.,]+)? (?:µs|ms|s|%)(?= |$|[,;.:)|*\\])")
 
@@ -22,14 +21,14 @@ def _figures(text: str) -> list[str]:
     return _FIGURE.findall(text)
 
 
-@pytest.mark.parametrize("name", list(_MODELS))
+@pytest.mark.parametrize("name", list(ANSWERED_MODELS))
 def test_all_reports_of_an_answer_have_its_figures(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.chdir(tmp_path)
-    write_mlpackage(_MODELS[name], tmp_path / f"{name}.mlpackage")
+    write_mlpackage(ANSWERED_MODELS[name](), tmp_path / f"{name}.mlpackage")
     outputs = [item for suffix in ("md", "json", "html") for item in ("-o", f"report.{suffix}")]
     assert main([f"{name}.mlpackage", *outputs]) == 0
     terminal = capsys.readouterr().out

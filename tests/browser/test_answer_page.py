@@ -14,7 +14,7 @@ from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.reports.page import render_html
 from coremlscope.results.answer import Answer, Proposal
 from coremlscope.results.profile import Profile
-from tests.support.advised_models import answered_models
+from tests.support.advised_models import ANSWERED_MODELS
 from tests.support.browser import Drive
 
 _UNITS = {"neural_engine": "Neural Engine", "gpu": "GPU", "cpu": "CPU"}
@@ -26,9 +26,9 @@ def test_the_first_screen_has_the_figures_of_the_answer(
 ) -> None:
     monkeypatch.setattr("sys.platform", "linux")
     profiles, pages = [], []
-    for name, model in answered_models().items():
+    for name, build in ANSWERED_MODELS.items():
         package = tmp_path / f"{name}.mlpackage"
-        write_mlpackage(model, package)
+        write_mlpackage(build(), package)
         # The page of a plan or an estimate shows what that of the bare form does.
         for make in (api.answer, api.estimate, api.plan):
             profile = make(package, DEFAULT_DEVICES)

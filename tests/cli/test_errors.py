@@ -226,7 +226,7 @@ def test_full_and_closed_output(sample: Path) -> None:
     ("line", "code"),
     [
         ("inspect MODEL", 0),
-        ("profile MODEL --iterations 2", 0),
+        ("profile MODEL --iterations 2 --load-iterations 1 --compile-iterations 1", 0),
         ("inspect nowhere", 3),
         ("compare nowhere", 3),
     ],

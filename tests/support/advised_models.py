@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from coremlscope.model import ir
 from coremlscope.planning.patterns.rule import weight
 
 __all__ = [
+    "ANSWERED_MODELS",
     "MODELS",
     "Builder",
-    "answered_models",
     "few_values",
     "half_between_casts",
     "hard_swish",
@@ -483,13 +484,12 @@ def _sums() -> ir.Model:
     return b.model(b.conv("c2", y, 256))
 
 
-def answered_models() -> dict[str, ir.Model]:
-    """Eight models, by name, whose answers all reports give alike."""
-    return {
-        "relu6": relu6(composed=True),
-        "single": relu6(composed=False),
-        "half": interface(F16),
-        "full": interface(F32),
-        "sums": _sums(),
-        **{f"sample-{n}": sample_model(size=n, width=n / 64, classes=10) for n in (32, 64, 128)},
-    }
+#: Eight models, by name, whose answers all reports give alike; each is built when a test needs it.
+ANSWERED_MODELS: Mapping[str, Callable[[], ir.Model]] = {
+    "relu6": partial(relu6, composed=True),
+    "single": partial(relu6, composed=False),
+    "half": partial(interface, F16),
+    "full": partial(interface, F32),
+    "sums": _sums,
+    **{f"sample-{n}": partial(sample_model, size=n, width=n / 64, classes=10) for n in (32, 64, 128)},
+}

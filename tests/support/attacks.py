@@ -11,12 +11,12 @@ import socket
 import struct
 import time
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from urllib.parse import urlsplit
 
-__all__ = ["Attack", "Outcome", "all_attacks", "hostile_files", "perform", "problems"]
+__all__ = ["HOSTILE_FILES", "Attack", "Outcome", "all_attacks", "perform", "problems"]
 
 _CHUNK = 1 << 16
 
@@ -350,29 +350,38 @@ def _models(base: str) -> Iterator[Attack]:
     yield Attack(kind="model size", steps=(_request("POST", base + "models"),), statuses=_expect(411))
 
 
-def hostile_files() -> list[tuple[str, bytes]]:
-    """Returns files that are opened as models, with their names."""
-    bomb = _zip(("m.mlpackage/Manifest.json", bytes(64 << 20)))
+def _bomb() -> bytes:
+    return _zip(("m.mlpackage/Manifest.json", bytes(64 << 20)))
+
+
+def _entities() -> bytes:
     entities = b"".join(b'<!ENTITY x%d "%s">' % (n, b"&x%d;" % (n - 1) * 10) for n in range(1, 9))
-    return [
-        ("m.zip", bomb),
-        ("m.zip", _zip(*[(f"m.mlpackage/{number}", bytes(1 << 20)) for number in range(100)])),
-        ("m.mlperf.zip", _zip(("m.mlperf/report.json", b"[" * (32 << 20)))),
-        ("m.zip", _zip(("a.zip", bomb))),
-        ("m.zip", _link_zip("../../../../secret.json")),
-        ("m.zip", _link_zip("/etc/passwd")),
-        ("m.zip", bomb[:-100]),
-        ("m.zip", _zip(("../../../evil.mlmodel", b"x"), ("/evil.mlmodel", b"x"))),
-        ("m.zip", bomb[:100] + bytes(200) + bomb[300:]),
-        ("m.json", b"[" * 1_000_000),
-        ("m.json", b'{"schema": "coremlscope.profile/2"}'),
-        ("m.json", b"\xff\xfe{}"),
-        ("m.xml", b'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>'),
-        ("m.xml", b"<!DOCTYPE a [" + entities + b"]><a>&x8;</a>"),
-        ("m.plist", b"bplist00" + bytes(40)),
-        ("m.mlmodel", b"\x0a\xff\xff\xff\xff\x0f"),
-        ("m.mlmodel", random.Random(1).randbytes(100_000)),
-    ]
+    return b"<!DOCTYPE a [" + entities + b"]><a>&x8;</a>"
+
+
+#: Files that are opened as models: a name, and what builds the content.
+HOSTILE_FILES: Mapping[str, tuple[str, Callable[[], bytes]]] = {
+    "bomb": ("m.zip", _bomb),
+    "many members": (
+        "m.zip",
+        lambda: _zip(*[(f"m.mlpackage/{number}", bytes(1 << 20)) for number in range(100)]),
+    ),
+    "deep report": ("m.mlperf.zip", lambda: _zip(("m.mlperf/report.json", b"[" * (32 << 20)))),
+    "bomb in an archive": ("m.zip", lambda: _zip(("a.zip", _bomb()))),
+    "link to a parent": ("m.zip", lambda: _link_zip("../../../../secret.json")),
+    "link to a file of the system": ("m.zip", lambda: _link_zip("/etc/passwd")),
+    "cut archive": ("m.zip", lambda: _bomb()[:-100]),
+    "members outside": ("m.zip", lambda: _zip(("../../../evil.mlmodel", b"x"), ("/evil.mlmodel", b"x"))),
+    "damaged archive": ("m.zip", lambda: (bomb := _bomb())[:100] + bytes(200) + bomb[300:]),
+    "deep JSON": ("m.json", lambda: b"[" * 1_000_000),
+    "empty profile": ("m.json", lambda: b'{"schema": "coremlscope.profile/2"}'),
+    "no UTF-8": ("m.json", lambda: b"\xff\xfe{}"),
+    "foreign entity": ("m.xml", lambda: b'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>'),
+    "nested entities": ("m.xml", _entities),
+    "empty property list": ("m.plist", lambda: b"bplist00" + bytes(40)),
+    "long field": ("m.mlmodel", lambda: b"\x0a\xff\xff\xff\xff\x0f"),
+    "random bytes": ("m.mlmodel", lambda: random.Random(1).randbytes(100_000)),
+}
 
 
 def _aborted(base: str) -> Iterator[Attack]:
