@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pickle
 import shutil
+import socket
 import sys
+import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -53,6 +56,7 @@ class FakeRay(ModuleType):
         self.most = 0
         self.processors = 2.0
         self.is_open = False
+        self.socket = ""
         self._tasks: dict[object, Callable[[], Any]] = {}
 
     def init(self, address: str, **_: Any) -> None:
@@ -65,6 +69,13 @@ class FakeRay(ModuleType):
 
     def cluster_resources(self) -> dict[str, float]:
         return {"CPU": self.processors}
+
+    def get_runtime_context(self) -> Any:
+        return SimpleNamespace(get_node_id=lambda: "here")
+
+    def nodes(self) -> list[dict[str, Any]]:
+        own = {"NodeID": "here", "ObjectStoreSocketName": self.socket}
+        return [{"NodeID": "there", "ObjectStoreSocketName": "/x"}, own]
 
     def put(self, value: object) -> object:
         return value
@@ -177,6 +188,34 @@ def test_a_job_that_ends_its_worker_costs_no_other_job(ray: FakeRay, monkeypatch
     assert (len(answers), list(failed)) == (30, ["net 20"])
     assert "lost the job 6 times: WorkerCrashedError" in failed["net 20"].message
     assert (["net 20"], {"max_retries": 5, "num_cpus": 1}) in ray.asked
+
+
+def test_a_lost_node_of_this_machine_is_told(ray: FakeRay) -> None:
+    answers: list[object] = []
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder, socket.socket(socket.AF_UNIX) as store:
+        ray.socket = f"{folder}/store"  # a path of a socket is short
+        store.bind(ray.socket)
+        store.listen()
+
+        def done(_: SweepJob, answer: object) -> None:
+            answers.append(answer)
+            if len(answers) == 2:
+                store.close()
+
+        with pytest.raises(EngineError, match=r"lost the node of this machine"):
+            RayRunner("auto").run(graphs(9), done)
+    assert len(answers) == 2
+
+
+def test_what_rays_threads_print_is_dropped(ray: FakeRay, capsys: pytest.CaptureFixture[str]) -> None:
+    def done(*_: object) -> None:
+        listener = threading.Thread(target=print, args=("state-dump",), name="ray_listen_error_messages")
+        listener.start()
+        listener.join()
+        print("done")
+
+    RayRunner("auto").run(graphs(2), done)
+    assert capsys.readouterr().out == "done\n" * 2
 
 
 def test_nodes_that_join_get_jobs(ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:

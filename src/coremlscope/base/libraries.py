@@ -20,7 +20,8 @@ from typing import Any, cast
 LIBRARIES: Mapping[str, tuple[Mapping[str, str], tuple[str, ...]]] = {
     "onnxruntime": ({"ORT_DISABLE_TELEMETRY": "1"}, ()),
     "openvino": ({}, ("openvino_telemetry",)),
-    "ray": ({"RAY_USAGE_STATS_ENABLED": "0"}, ()),
+    # Lines that it keeps to find equal ones come out at its end, past what keeps them from the output.
+    "ray": ({"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0"}, ()),
     **dict.fromkeys(
         (
             *("anyio", "coreai", "coreai_torch", "coremltools", "flatbuffers", "google", "lzfse", "mcp"),

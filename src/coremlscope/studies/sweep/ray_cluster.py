@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import collections
 import functools
+import io
 import math
 import os
 import socket
+import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -96,13 +99,15 @@ class RayRunner:
         Raises:
             MissingDependencyError: Ray is not installed.
             UsageError: There is no such cluster.
+            EngineError: The node on which this process runs is lost.
             KeyboardInterrupt: Ctrl-C; the cluster has dropped the jobs.
         """
-        ray = _connect(self._address)
-        try:
-            self._run(ray, _Batches(jobs), done)
-        finally:
-            ray.shutdown()
+        with redirect_stdout(_WithoutRay(sys.stdout)):
+            ray = _connect(self._address)
+            try:
+                self._run(ray, _Batches(jobs), done)
+            finally:
+                ray.shutdown()
 
     def _run(
         self, ray: Any, batches: _Batches, done: Callable[[SweepJob, Rows | CoremlscopeError], None]
@@ -112,7 +117,7 @@ class RayRunner:
         batched = task.options(max_retries=_BATCH_RETRIES)
         waiting: dict[Any, tuple[SweepJob, ...]] = {}
         models = _Stored(ray)
-        cluster = _Processors(ray)
+        cluster, own = _Processors(ray), _own_socket(ray)
         while True:
             while len(waiting) < _AHEAD * cluster.count() and (batch := batches.next()):
                 chosen = measuring if batch[0].measuring is not None else batched if batch[1:] else task
@@ -123,6 +128,8 @@ class RayRunner:
             if ready:  # and all others that are
                 ready, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=0)
             for one in ready:
+                if own:
+                    _check_node(own)
                 batch = waiting.pop(one)
                 answer = _answer(ray, one)
                 if isinstance(answer, CoremlscopeError) and len(batch) > 1:
@@ -239,6 +246,41 @@ def _answer(ray: Any, one: Any) -> BatchAnswer | CoremlscopeError:
     except ray.exceptions.RayError as error:
         kind = type(error).__name__
         return EngineError(f"the cluster lost the job {_RETRIES + 1} times: {kind}", "--retry makes it again")
+
+
+def _own_socket(ray: Any) -> str:
+    """Returns the socket on which the node of this process listens; empty where there is none."""
+    here = ray.get_runtime_context().get_node_id()
+    names = [str(node["ObjectStoreSocketName"]) for node in ray.nodes() if node["NodeID"] == here]
+    return next((name for name in names if name.startswith("/")), "")
+
+
+def _check_node(name: str) -> None:
+    """Raises EngineError if nothing listens: Ray itself would end this process without a word."""
+    try:
+        with socket.socket(socket.AF_UNIX) as own:
+            own.connect(name)
+    except OSError:
+        raise EngineError(
+            "the cluster lost the node of this machine, on which the sweep runs",
+            "start it again; the same command goes on where the sweep stopped",
+        ) from None
+
+
+class _WithoutRay(io.TextIOBase):
+    """A stream without what Ray's threads write to it: a page of counters for each node that is lost."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Writes what other threads write."""
+        is_ray = threading.current_thread().name.startswith("ray_")
+        return len(text) if is_ray else self._stream.write(text)
+
+    def flush(self) -> None:
+        """Flushes the stream."""
+        self._stream.flush()
 
 
 def _connect(address: str) -> Any:
