@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
 import sys
 import tempfile
-import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,7 @@ _QUESTIONS: list[tuple[str, dict[str, Any], str]] = [
     ("check", {"models": [_A], "max_latency": ["m4=1ns"]}, f"check {_A} --max-latency m4=1ns"),
     ("verify", {"model": _A, "reference": _A}, f"verify {_A} --reference {_A}"),
     ("doctor", {"files": ["@/core_ml.log"]}, "doctor @/core_ml.log"),
+    ("answer", {**_M4, "function": "main"}, f"answer {_A} --device m4 --function main"),
     ("rules", {"rule": "ne-conv-width"}, "rules ne-conv-width"),
     ("rules", {"op": "gather", "device": "m1"}, "rules --op gather --device m1"),
     ("rules", {"unit": "gpu", "effect": "rejects"}, "rules --unit gpu --effect rejects"),
@@ -111,7 +114,7 @@ def _assert_same(short: Any, whole: Any) -> None:
     elif isinstance(whole, str):
         assert whole.startswith(short.partition("… (whole: ")[0])
     else:
-        assert short == whole
+        assert short == (pytest.approx(whole, rel=1e-3) if isinstance(whole, float) else whole)
 
 
 def _in(folder: Path, value: Any) -> Any:
@@ -194,13 +197,24 @@ def test_files_are_written_only_where_that_is_allowed(folder: Path, tmp_path: Pa
     assert page.read_text().startswith("<!")
 
 
+def test_a_pasted_text_is_explained_like_a_file(folder: Path) -> None:
+    text = (folder / "core_ml.log").read_text()
+    file = _in(folder, {"files": ["@/core_ml.log"]})
+    _, pasted, read = _ask([("doctor", {"text": text}), ("doctor", file)])
+    (told,), (expected,) = (one.structured_content["result"]["doctor"]["files"] for one in (pasted, read))
+    assert told.pop("path") != expected.pop("path")
+    assert told == expected
+
+
 def _talk(steps: Any, *options: str, mark: str = "") -> Any:
     from mcp.client import Client
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
     async def talk() -> Any:
         parameters = StdioServerParameters(
-            command=sys.executable, args=["-m", "coremlscope", "mcp", *options]
+            command=sys.executable,
+            args=["-m", "coremlscope", "mcp", *options],
+            env={**os.environ, "ASKED_BY": mark},
         )
         async with Client(stdio_client(parameters)) as client:
             return await steps(client)
@@ -208,35 +222,43 @@ def _talk(steps: Any, *options: str, mark: str = "") -> Any:
     return anyio.run(talk)
 
 
-def _children(mark: str) -> set[int]:
-    """The processes that answer the calls of a test."""
-    found = set()
-    for folder in Path("/proc").glob("[0-9]*"):
+def _processes(mark: str) -> list[int]:
+    """Returns the server of a test and the processes that answer its calls."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if f"ASKED_BY={mark}\0".encode() in (folder / "environ").read_bytes():
-                found.add(int(folder.name))
-    return found
+            if f"ASKED_BY={mark}\0".encode() in (process / "environ").read_bytes():
+                found.append(int(process.name))
+    return sorted(found)
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="reads the list of processes")
-@pytest.mark.parametrize("end", ["cancel", "close"])
-def test_a_call_that_nobody_waits_for_ends(folder: Path, end: str) -> None:
+@pytest.mark.parametrize("end", ["cancel", "close", signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_call_that_nobody_waits_for_ends(folder: Path, end: str | signal.Signals) -> None:
     endless = _in(folder, {"sources": [_A, _B], "iterations": 100_000_000})
     mark = uuid.uuid4().hex
 
-    async def steps(client: Any) -> Any:
-        with anyio.move_on_after(8):
-            await client.call_tool("compare", endless)
-        if end == "cancel":
-            return await client.call_tool("more", {"id": "a1"})
-        return None
+    async def until(is_so: Callable[[list[int]], bool]) -> list[int]:
+        with anyio.fail_after(60):
+            while not is_so(found := _processes(mark)):
+                await anyio.sleep(0.1)
+        return found
 
-    _talk(steps, *_ROOTS, mark=mark)
-    for _ in range(100):
-        if not _children(mark):
-            break
-        time.sleep(0.1)
-    assert _children(mark) == set()
+    async def steps(client: Any) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, "compare", endless)
+            server, *_ = await until(lambda found: len(found) > 1)
+            if isinstance(end, signal.Signals):
+                os.kill(server, end)
+                await until(lambda found: not found)
+            group.cancel_scope.cancel()
+        if end == "cancel":
+            await until(lambda found: found == [server])
+            assert (await client.call_tool("more", {"id": "a1"})).is_error
+
+    with contextlib.suppress(*([Exception] if isinstance(end, signal.Signals) else [])):
+        _talk(steps, *_ROOTS, mark=mark)
+    anyio.run(until, lambda found: not found)
 
 
 def test_the_folders_are_those_of_the_server_by_default(folder: Path) -> None:

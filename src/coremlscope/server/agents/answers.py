@@ -75,7 +75,12 @@ class Answers:
 
 
 def clean(value: Any) -> Any:
-    """Escapes what a model's names and texts may hide: control characters, line ends, marks of direction."""
+    """Escapes what a model's names and texts may hide: control characters, line ends, marks of direction.
+
+    Numbers keep four digits: more of them are no help to a reader, and a fifth of an answer.
+    """
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
     if isinstance(value, str):
         is_shown = value.isprintable()
         return value if is_shown else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in value)
@@ -105,7 +110,7 @@ def shorten(value: Any, name: str, most: int = _MOST_CHARACTERS) -> Any:
         if most < _LEAST:
             break
         # The first elements are the ones that were asked for.
-        first.append(shorten(part, _join(name, index), most // 2))
+        first.append(shorten(part, _join(name, index), most * 3 // 4))
         most -= len(_dumped(first[-1]))
     return first if len(first) == len(value) else {"count": len(value), "first": first, "id": name}
 
