@@ -26,7 +26,7 @@ def _write(path: Path, types: list[str], shape: list[int | str]) -> Path:
     [
         (["Relu", "Tanh"], [1, 3, 8, 8], []),
         (["Relu", "NonZero", "LSTM"], [1, 3], ["onnxruntime-neuralnetwork", "onnxruntime-mlprogram"]),
-        (["Relu"], ["batch", 3], ["onnxruntime-hazard"]),
+        (["Relu"], ["batch", 3], ["onnxruntime-free-dimensions"]),
     ],
 )
 def test_an_onnx_model(types: list[str], shape: list[int | str], ids: list[str], tmp_path: Path) -> None:

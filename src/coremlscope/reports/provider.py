@@ -117,8 +117,8 @@ def provider_sections(report: ProviderReport) -> Iterator[Block]:
             ("graph", report.basis),
         ]
     )
-    for one in report.rounds:
-        yield Text(one.line, "", 0)
+    for given in report.rounds:
+        yield Text(given.line, "", 0)
     after = {(one.op, one.rule): one.partitions for one in report.fixes}
     counts = Counter((one.op, one.reason, one.fix, one.rule) for one in report.left)
     rows = [
@@ -126,7 +126,9 @@ def provider_sections(report: ProviderReport) -> Iterator[Block]:
         for (op, reason, fix, rule), count in counts.most_common()
     ]
     yield Table(_COLUMNS, rows, most=_LISTED, noun="kind of operator", more=" (--json lists them)")
-    yield from map(Item, (*report.findings, *report.notes))
+    for one in report.hazards:
+        yield Item(f"{one.text[0].upper()}{one.text[1:]}.", one.fix, mark="!", style="warning")
+    yield from map(Item, report.notes)
 
 
 def _partitions(report: ProviderReport) -> str:

@@ -9,6 +9,7 @@ import msgspec
 
 from coremlscope.base.figures import Figure
 from coremlscope.devices.unit import ComputeUnit, ComputeUnits
+from coremlscope.results.hazard import Hazard
 
 #: ONNX Runtime's name of the provider.
 CORE_ML_PROVIDER = "CoreMLExecutionProvider"
@@ -153,7 +154,7 @@ class ProviderReport(msgspec.Struct, frozen=True, kw_only=True):
         models: Number of Core ML models: the partitions of all rounds.
         rounds: All rounds, those of bodies first, as in the log.
         left: The operators outside, in order.
-        findings: What is known to go wrong, as sentences.
+        hazards: What is known to go wrong.
         notes: What else is known, as sentences.
         fixes: What each rule costs, the one that leaves the fewest partitions first.
         estimates: Estimated times, by device and setting.
@@ -169,7 +170,7 @@ class ProviderReport(msgspec.Struct, frozen=True, kw_only=True):
     models: int
     rounds: tuple[Round, ...]
     left: tuple[LeftNode, ...] = ()
-    findings: tuple[str, ...] = ()
+    hazards: tuple[Hazard, ...] = ()
     notes: tuple[str, ...] = ()
     fixes: tuple[ProviderFix, ...] = ()
     estimates: tuple[ProviderEstimate, ...] = ()

@@ -7,7 +7,7 @@ model meets.
 
 from __future__ import annotations
 
-from coremlscope.planning.hazards import crashes, interfaces, loads, programs, values
+from coremlscope.planning.hazards import crashes, interfaces, loads, programs, providers, values
 from coremlscope.planning.hazards.hazard import KnownHazard
 from coremlscope.planning.patterns.rule import GraphRule, Rule
 
@@ -20,6 +20,7 @@ HAZARDS: tuple[KnownHazard, ...] = (
     *loads.HAZARDS,
     *crashes.HAZARDS,
     *values.HAZARDS,
+    *providers.HAZARDS,
 )
 
 #: The rows on units as rules of placement.

@@ -14,7 +14,7 @@ from coremlscope.devices.unit import CPU, SETTINGS, UNIT_WORDS, UNITS
 from coremlscope.model.ir import Model, Pipeline, Program
 from coremlscope.ops.view import CONTRADICTIONS, BoundGraph, CannotInfer, CannotLower, OpView
 from coremlscope.planning.hazards import HAZARD_OF_RULE, HAZARDS
-from coremlscope.planning.hazards.hazard import GraphPattern, KnownHazard, OpPattern
+from coremlscope.planning.hazards.hazard import GraphPattern, KnownHazard, OpPattern, Session
 from coremlscope.planning.patterns.forms import join_words
 from coremlscope.planning.patterns.rule import GraphContext, ProgramFacts, Rule, RuleContext
 from coremlscope.planning.patterns.scopes import describe_scope
@@ -46,6 +46,13 @@ def _check(model: Model, where: str) -> Iterator[Hazard]:
     if isinstance(model.content, Pipeline):
         for number, stage in enumerate(model.content.models):
             yield from _check(stage, f"in {where.removeprefix('in ')}stage {number}, ")
+
+
+def find_in_session(session: Session) -> Iterator[Hazard]:
+    """Yields what a session of ONNX Runtime with its Core ML provider meets."""
+    for row in HAZARDS:
+        for text in () if row.session is None else row.session(session):
+            yield row.met(text)
 
 
 def find_in_function(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from coremlscope.base.findings import Confidence
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
+from coremlscope.formats.onnx.graph import Node, OnnxModel
 from coremlscope.model.ir import Model
 from coremlscope.planning.patterns.rule import (
     Example,
@@ -66,6 +67,22 @@ class Lines(msgspec.Struct, frozen=True, kw_only=True):
     negative_examples: tuple[str, ...]
 
 
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """A session of ONNX Runtime with its Core ML provider.
+
+    Attributes:
+        model: The model.
+        format: The format of Core ML models: `neuralnetwork` or `mlprogram`.
+        is_static: Whether free dimensions stay with the CPU (RequireStaticInputShapes).
+        nodes: The operators that the provider takes.
+    """
+
+    model: OnnxModel
+    format: str
+    is_static: bool = False
+    nodes: Sequence[Node] = ()
+
+
 class KnownHazard(msgspec.Struct, frozen=True, kw_only=True):
     """A known hazard: what happens, where, how that is known, what to do, and how a model shows it.
 
@@ -82,6 +99,7 @@ class KnownHazard(msgspec.Struct, frozen=True, kw_only=True):
         core_ml: Core ML's own message, where that was published.
         pattern: Forms of operations or functions that show it.
         check: Yields how a model without its stages shows it: a clause that names what is wrong.
+        session: Yields how a session of ONNX Runtime shows it, likewise.
         lines: Lines of logs that report it.
     """
 
@@ -97,6 +115,7 @@ class KnownHazard(msgspec.Struct, frozen=True, kw_only=True):
     core_ml: str = ""
     pattern: OpPattern | GraphPattern | None = None
     check: Callable[[Model], Iterator[str]] | None = None
+    session: Callable[[Session], Iterator[str]] | None = None
     lines: Lines | None = None
 
     @property

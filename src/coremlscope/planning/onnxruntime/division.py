@@ -8,6 +8,8 @@ import msgspec
 
 from coremlscope.formats.onnx.graph import Graph, Node, OnnxModel, sort_nodes
 from coremlscope.model.ir import DType, TensorType
+from coremlscope.planning.hazards.find import find_in_session
+from coremlscope.planning.hazards.hazard import Session
 from coremlscope.planning.onnxruntime.case import ProviderSettings
 from coremlscope.planning.onnxruntime.expansion import expand
 from coremlscope.planning.onnxruntime.grouping import group
@@ -108,7 +110,16 @@ def divide(
         rounds=tuple(rounds),
         left=tuple(left),
         notes=(*notes, *_notes(model, settings)),
-        findings=tuple(_findings(model, settings)),
+        hazards=tuple(
+            find_in_session(
+                Session(
+                    model=model,
+                    format=settings.format,
+                    is_static=settings.is_static,
+                    nodes=[node for one in partitions for node in one.nodes],
+                )
+            )
+        ),
         fixes=tuple(first.fixes()),
     )
     outside = tuple(node for node in one.graph.nodes if id(node) not in inside and node.domain != _DOMAIN)
@@ -300,16 +311,3 @@ def _notes(model: OnnxModel, settings: ProviderSettings) -> list[str]:
     if settings.format == "mlprogram":
         return ["MLProgram computes in float32 as the model does, so nothing runs on the Neural Engine"]
     return ["NeuralNetwork computes in half precision, where values beyond 65,504 overflow"]
-
-
-def _findings(model: OnnxModel, settings: ProviderSettings) -> list[str]:
-    found = []
-    if model.is_half and settings.format == "neuralnetwork":
-        found.append("The format NeuralNetwork takes no operator of float16: set ModelFormat to MLProgram")
-    if settings.format == "mlprogram" and any(
-        one.type is not None and not one.type.is_static for one in model.free_inputs
-    ):
-        found.append(
-            "MLProgram with dynamic shapes is known to abort or to fail at run time: make them static"
-        )
-    return found

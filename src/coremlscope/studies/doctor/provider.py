@@ -8,6 +8,7 @@ from pathlib import Path
 from coremlscope.api.providers import ask_provider
 from coremlscope.base.errors import ModelError
 from coremlscope.base.escaping import path_text
+from coremlscope.results.hazard import Hazard
 from coremlscope.studies.doctor.model import ModelReport, Problem
 
 _FORMATS = {"neuralnetwork": "NeuralNetwork", "mlprogram": "MLProgram"}
@@ -26,6 +27,7 @@ def examine_onnx(path: Path) -> ModelReport:
         damage = Problem(id="damaged", effect="nothing works", text=f"{error.message}.", fix=error.hint)
         return ModelReport(path=path_text(path), kind="", needs="", problems=(damage,))
     problems = []
+    met: dict[str, tuple[Hazard, list[str]]] = {}
     for report in (one.report for one in divisions):
         name = _FORMATS[report.format]
         outside = Counter(one.op for one in report.left)
@@ -41,10 +43,15 @@ def examine_onnx(path: Path) -> ModelReport:
                     ops=tuple(f"{op} ({count})" for op, count in outside.most_common(_MOST_NAMES)),
                 )
             )
-        problems += [
-            Problem(
-                id="onnxruntime-hazard", effect="needs care", text=f"{text}.", fix="see `coremlscope plan`"
-            )
-            for text in report.findings
-        ]
+        for hazard in report.hazards:
+            met.setdefault(hazard.id, (hazard, []))[1].append(name)
+    problems += [
+        Problem(
+            id=hazard.id,
+            effect="needs care",
+            text=f"With ModelFormat {' and '.join(names)}: {hazard.text}.",
+            fix=hazard.fix,
+        )
+        for hazard, names in met.values()
+    ]
     return ModelReport(path=path_text(path), kind="ONNX", needs="ONNX Runtime", problems=tuple(problems))
