@@ -84,10 +84,34 @@ def test_ratios_near_one_are_too_close(seconds: float, outcome: str) -> None:
     assert decide(reports, figure, find_device("m2"), None).outcome == outcome
 
 
-def test_fixes_have_counts() -> None:
-    report = _network(3, "Neg").divide().report
+def test_fixes_are_planned_again() -> None:
+    (report, _), _ = _reports(_network(3, "Neg"))
     (fix,) = report.fixes
-    assert (fix.op, fix.count, fix.partitions, fix.supported) == ("Neg", 3, 1, 6)
+    assert (fix.fix, fix.count, fix.models, fix.supported) == ("multiply by -1", 3, 1, 6)
+    (whole, _), _ = _reports(_network(3, "Relu"))
+    before, after, relu = (one.estimates[0] for one in (report, fix, whole))
+    assert before.boundaries.value > 2 * after.boundaries.value == 2 * relu.boundaries.value
+    assert after.outside.value == 0
+    assert after.latency.value < before.latency.value
+
+
+def test_fixes_count_the_partitions_of_all_rounds() -> None:
+    built = _network(2, "HardSwish")
+    built.node("Neg", built.nodes[-1].outputs[0], shape=SHAPE)
+    built.node("Relu", built.nodes[-1].outputs[0], shape=SHAPE)
+    report = built.divide().report
+    fixes = {one.fix: one.models for one in report.fixes}
+    assert report.models == 5
+    assert fixes == {"write it as HardSigmoid and Mul, or export below opset 14": 2, "multiply by -1": 5}
+
+
+def test_another_format_is_no_fix() -> None:
+    built = Built()
+    value = built.input([1, 4, 4])
+    built.node("Erf", built.node("Relu", value, shape=[1, 4, 4]), shape=[1, 4, 4])
+    report = built.divide("neuralnetwork").report
+    assert report.left[0].fix == "use the format MLProgram"
+    assert not report.fixes
 
 
 @pytest.fixture

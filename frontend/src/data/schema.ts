@@ -1323,20 +1323,18 @@ export interface ProviderEstimate {
   placement: Partial<Record<ComputeUnit, number>>;
 }
 
-/** What a session would have if one rule kept no operator of a type out. */
+/** What a session would have after a fix, if nothing else kept its operators out. */
 export interface ProviderFix {
-  /** The type of the operators. */
-  op: string;
-  /** The rule. */
-  rule: string;
-  /** Number of operators. */
-  count: number;
   /** What to change. */
   fix: string;
-  /** Number of partitions then, in the first round. */
-  partitions: number;
-  /** Number of operators in partitions then. */
+  /** Number of operators that it is for. */
+  count: number;
+  /** Number of Core ML models then: the partitions of all rounds. */
+  models: number;
+  /** Number of operators in them. */
   supported: number;
+  /** Estimated times then, by device and setting; empty where they were not planned again. */
+  estimates: ProviderEstimate[];
 }
 
 /** What ONNX Runtime wrote of a session: its log, its profile, or the assignment of operators. */
@@ -1383,11 +1381,11 @@ export interface ProviderReport {
   rounds: Round[];
   /** The operators outside, in order. */
   left: LeftNode[];
-  /** What is known to go wrong, as sentences. */
-  findings: string[];
+  /** What is known to go wrong. */
+  hazards: Hazard[];
   /** What else is known, as sentences. */
   notes: string[];
-  /** What each rule costs, the one that leaves the fewest partitions first. */
+  /** What follows from each fix, the one that leaves the fewest Core ML models first. */
   fixes: ProviderFix[];
   /** Estimated times, by device and setting. */
   estimates: ProviderEstimate[];

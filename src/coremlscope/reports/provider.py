@@ -11,6 +11,7 @@ import msgspec
 
 from coremlscope.base.figures import Figure
 from coremlscope.base.units import format_duration
+from coremlscope.devices import SETTINGS
 from coremlscope.planning.onnxruntime.catalog import ProviderRule
 from coremlscope.reports.document import Block, Column, Facts, Heading, Hint, Item, Table, Text, Title
 from coremlscope.reports.figures import within_ms
@@ -20,6 +21,7 @@ from coremlscope.results.provider import (
     CORE_ML_PROVIDER,
     LoggedNode,
     ProviderAgreement,
+    ProviderFix,
     ProviderLog,
     ProviderReport,
     ProviderVerdict,
@@ -31,12 +33,14 @@ SCHEMA = "coremlscope.onnx-plan/1"
 _FORMATS = {"neuralnetwork": "NeuralNetwork", "mlprogram": "MLProgram"}
 #: Kinds of operators outside that are listed.
 _LISTED = 12
+#: The estimates of a device: one for each setting.
+_SETTINGS = len(SETTINGS)
 _COLUMNS = (
     Column("count", is_number=True),
     Column("operator", is_code=True),
     Column("stays outside, because"),
     Column("fix", rank=1),
-    Column("then partitions", is_number=True, rank=2),
+    Column("then", rank=2),
 )
 _VERDICT_COLUMNS = (
     Column("device"),
@@ -119,16 +123,24 @@ def provider_sections(report: ProviderReport) -> Iterator[Block]:
     )
     for given in report.rounds:
         yield Text(given.line, "", 0)
-    after = {(one.op, one.rule): one.partitions for one in report.fixes}
-    counts = Counter((one.op, one.reason, one.fix, one.rule) for one in report.left)
+    after = {one.fix: one for one in report.fixes}
+    counts = Counter((one.op, one.reason, one.fix) for one in report.left)
     rows = [
-        (str(count), op, reason, fix, str(after[op, rule]) if (op, rule) in after else "")
-        for (op, reason, fix, rule), count in counts.most_common()
+        (str(count), op, reason, fix, _after(after.get(fix)))
+        for (op, reason, fix), count in counts.most_common()
     ]
     yield Table(_COLUMNS, rows, most=_LISTED, noun="kind of operator", more=" (--json lists them)")
     for one in report.hazards:
         yield Item(f"{one.text[0].upper()}{one.text[1:]}.", one.fix, mark="!", style="warning")
     yield from map(Item, report.notes)
+
+
+def _after(fix: ProviderFix | None) -> str:
+    """Returns the Core ML models after a fix, with the least time on the first device."""
+    if fix is None:
+        return ""
+    best = min((one.latency for one in fix.estimates[:_SETTINGS]), key=lambda one: one.value, default=None)
+    return plural(fix.models, "model") + (f", {_time(best)}" if best is not None else "")
 
 
 def _partitions(report: ProviderReport) -> str:

@@ -94,23 +94,21 @@ class ProviderEstimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProviderFix(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session would have if one rule kept no operator of a type out.
+    """What a session would have after a fix, if nothing else kept its operators out.
 
     Attributes:
-        op: The type of the operators.
-        rule: The rule.
-        count: Number of operators.
         fix: What to change.
-        partitions: Number of partitions then, in the first round.
-        supported: Number of operators in partitions then.
+        count: Number of operators that it is for.
+        models: Number of Core ML models then: the partitions of all rounds.
+        supported: Number of operators in them.
+        estimates: Estimated times then, by device and setting; empty where they were not planned again.
     """
 
-    op: str
-    rule: str
-    count: int
     fix: str
-    partitions: int
+    count: int
+    models: int
     supported: int
+    estimates: tuple[ProviderEstimate, ...] = ()
 
 
 class ProviderVerdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,7 +154,7 @@ class ProviderReport(msgspec.Struct, frozen=True, kw_only=True):
         left: The operators outside, in order.
         hazards: What is known to go wrong.
         notes: What else is known, as sentences.
-        fixes: What each rule costs, the one that leaves the fewest partitions first.
+        fixes: What follows from each fix, the one that leaves the fewest Core ML models first.
         estimates: Estimated times, by device and setting.
     """
 

@@ -13,7 +13,8 @@ from coremlscope.planning.hazards.hazard import Session
 from coremlscope.planning.onnxruntime.case import ProviderSettings
 from coremlscope.planning.onnxruntime.expansion import expand
 from coremlscope.planning.onnxruntime.grouping import group
-from coremlscope.planning.onnxruntime.judge import judge
+from coremlscope.planning.onnxruntime.judge import Judgement, judge
+from coremlscope.planning.onnxruntime.rules.rule import USE_FORMAT
 from coremlscope.planning.onnxruntime.rules.table import OPERATORS, TRIVIAL_DROPPED
 from coremlscope.results.provider import LeftNode, LeftRule, ProviderFix, ProviderReport, Round
 
@@ -50,22 +51,41 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
     outputs: tuple[str, ...]
 
 
+class Course(msgspec.Struct, frozen=True, kw_only=True):
+    """The rounds of the model's graph.
+
+    Attributes:
+        rounds: One for each line of the log.
+        partitions: The partitions of all rounds.
+        outside: The operators that are in none.
+        graph: The graph, with the operators that were expanded.
+    """
+
+    rounds: tuple[Round, ...]
+    partitions: tuple[Partition, ...]
+    outside: tuple[Node, ...]
+    graph: Graph
+
+
 class Division(msgspec.Struct, frozen=True, kw_only=True):
-    """A graph after all rounds.
+    """How a model is divided.
 
     Attributes:
         report: What is told of it.
-        partitions: The partitions of the model's graph, those of all rounds.
-        outside: The operators of the model's graph that are in none.
-        graph: The graph, with the operators that were expanded.
+        course: Its rounds.
+        fixed: Its rounds after each fix of the report.
         verdicts: For each operator of the first round the rule that keeps it out; empty for none.
     """
 
     report: ProviderReport
-    partitions: tuple[Partition, ...]
-    outside: tuple[Node, ...]
-    graph: Graph
+    course: Course
+    fixed: tuple[Course, ...] = ()
     verdicts: tuple[str, ...] = ()
+
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """The partitions of all rounds."""
+        return self.course.partitions
 
 
 def divide(
@@ -79,35 +99,30 @@ def divide(
         basis: Which graph that is.
         notes: What else is known, as sentences.
     """
-    rounds: list[Round] = []
+    bodies: list[Round] = []
     left: list[LeftNode] = []
     if settings.on_subgraphs:
         for outer, node in model.graph.walk():
             for body in node.bodies:
-                one = _Round(body, model, settings, outer=(outer,))
-                rounds.append(one.report(node.label))
+                one = _Round(body, settings, _judge(body, model, settings, (outer,)))
+                bodies.append(one.report(node.label))
                 left += one.left()
-    one = _Round(model.graph, model, settings)
-    first, main = one, one.report()
-    rounds.append(main)
-    left += one.left()
-    partitions = list(one.partitions)
-    while (after := _expanded(one, model, len(partitions) - len(one.partitions))) is not None:
-        graph, fresh = after
-        one = _Round(graph, model, settings, candidates=fresh)
-        rounds.append(one.report())
-        partitions += one.partitions
-    inside = {id(node) for one in partitions for node in one.nodes}
+    judgement = _judge(model.graph, model, settings)
+    rounds = _all_rounds(model, settings, judgement)
+    first, course = rounds[0], _course(rounds)
+    left += first.left()
+    fixed = _fixes(first, model, settings, judgement)
+    main = course.rounds[0]
     report = ProviderReport(
         format=settings.format,
         release=".".join(map(str, settings.release)),
         is_default=settings.format == "neuralnetwork",
         basis=basis,
         partitions=main.partitions,
-        models=sum(given.partitions for given in rounds),
+        models=sum(given.partitions for given in (*bodies, *course.rounds)),
         nodes=main.nodes,
         supported=main.supported,
-        rounds=tuple(rounds),
+        rounds=(*bodies, *course.rounds),
         left=tuple(left),
         notes=(*notes, *_notes(model, settings)),
         hazards=tuple(
@@ -116,18 +131,16 @@ def divide(
                     model=model,
                     format=settings.format,
                     is_static=settings.is_static,
-                    nodes=[node for one in partitions for node in one.nodes],
+                    nodes=[node for one in course.partitions for node in one.nodes],
                 )
             )
         ),
-        fixes=tuple(first.fixes()),
+        fixes=tuple(fix for fix, _ in fixed),
     )
-    outside = tuple(node for node in one.graph.nodes if id(node) not in inside and node.domain != _DOMAIN)
     return Division(
         report=report,
-        partitions=tuple(partitions),
-        outside=outside,
-        graph=one.graph,
+        course=course,
+        fixed=tuple(after for _, after in fixed),
         verdicts=tuple(
             "" if index in first.inside else first.reasons[index].id
             for index in range(len(first.graph.nodes))
@@ -135,33 +148,86 @@ def divide(
     )
 
 
+def _judge(
+    graph: Graph, model: OnnxModel, settings: ProviderSettings, outer: tuple[Graph, ...] = ()
+) -> Judgement:
+    overridable = model.ir_version >= _OVERRIDABLE
+    return judge(graph, model.opset, settings, outer=outer, overridable=overridable)
+
+
+def _all_rounds(
+    model: OnnxModel, settings: ProviderSettings, judgement: Judgement, allowed: Set[int] = frozenset()
+) -> list[_Round]:
+    """Returns the rounds of a model's graph; `allowed` are operators that no rule keeps out."""
+    rounds = [_Round(model.graph, settings, judgement, allowed=allowed)]
+    count = 0
+    while (after := _expanded(rounds[-1], model, count)) is not None:
+        count += len(rounds[-1].partitions)
+        graph, fresh = after
+        rounds.append(_Round(graph, settings, _judge(graph, model, settings), candidates=fresh))
+    return rounds
+
+
+def _course(rounds: Sequence[_Round]) -> Course:
+    partitions = tuple(one for given in rounds for one in given.partitions)
+    inside = {id(node) for one in partitions for node in one.nodes}
+    graph = rounds[-1].graph
+    return Course(
+        rounds=tuple(given.report() for given in rounds),
+        partitions=partitions,
+        outside=tuple(node for node in graph.nodes if id(node) not in inside and node.domain != _DOMAIN),
+        graph=graph,
+    )
+
+
+def _fixes(
+    first: _Round, model: OnnxModel, settings: ProviderSettings, judgement: Judgement
+) -> list[tuple[ProviderFix, Course]]:
+    """Returns what follows if what a fix is for kept no operator out, fewest Core ML models first."""
+    kept_out: dict[str, set[int]] = {}
+    for index, rule in first.reasons.items():
+        # What the other format makes of the model is a division of its own.
+        if index not in first.inside and rule.fix and not rule.fix.startswith(USE_FORMAT):
+            kept_out.setdefault(rule.fix, set()).add(index)
+    found = []
+    for text, members in kept_out.items():
+        course = _course(_all_rounds(model, settings, judgement, members))
+        fix = ProviderFix(
+            fix=text,
+            count=len(members),
+            models=len(course.partitions),
+            supported=sum(given.supported for given in course.rounds),
+        )
+        found.append((fix, course))
+    return sorted(found, key=lambda one: (one[0].models, -one[0].supported))
+
+
 class _Round:
     """One graph that the provider is asked about.
 
     Args:
         graph: The graph.
-        model: The model.
         settings: How a session uses the provider.
-        outer: The graphs around it.
+        judgement: What the rules say of its operators.
         candidates: The results of the operators that no provider has yet; None for all.
+        allowed: Operators that no rule keeps out.
     """
 
     def __init__(
         self,
         graph: Graph,
-        model: OnnxModel,
         settings: ProviderSettings,
+        judgement: Judgement,
         *,
-        outer: tuple[Graph, ...] = (),
         candidates: frozenset[str] | None = None,
+        allowed: Set[int] = frozenset(),
     ) -> None:
-        self.graph, self.settings = graph, settings
-        judgement = judge(
-            graph, model.opset, settings, outer=outer, overridable=model.ir_version >= _OVERRIDABLE
-        )
+        self.graph, self.settings, self._allowed = graph, settings, allowed
         self.is_free = [candidates is None or node.outputs[0] in candidates for node in graph.nodes]
-        taken = [free and one for free, one in zip(self.is_free, judgement.taken, strict=True)]
-        self.taken = taken
+        taken = [
+            is_free and (is_taken or index in allowed)
+            for index, (is_free, is_taken) in enumerate(zip(self.is_free, judgement.taken, strict=True))
+        ]
         groups = group(graph.nodes, taken)
         self.kept = [members for members in groups if not self._is_dropped(members)]
         self.inside = {index for members in self.kept for index in members}
@@ -176,7 +242,7 @@ class _Round:
 
     def _is_dropped(self, members: Sequence[int]) -> bool:
         return self.settings.release >= TRIVIAL_DROPPED and all(
-            _is_trivial(self.graph.nodes[index]) for index in members
+            index not in self._allowed and _is_trivial(self.graph.nodes[index]) for index in members
         )
 
     def _partition(
@@ -208,34 +274,6 @@ class _Round:
                 supported=supported,
             ),
         )
-
-    def fixes(self) -> list[ProviderFix]:
-        """Returns the counts if one rule kept no operator of a type out, fewest partitions first."""
-        kept_out: dict[tuple[str, LeftRule], list[int]] = {}
-        for index, rule in self.reasons.items():
-            if index not in self.inside:
-                kept_out.setdefault((self.graph.nodes[index].op, rule), []).append(index)
-        found = []
-        for (op, rule), members in kept_out.items():
-            if not rule.fix:
-                continue
-            taken = [is_taken or index in members for index, is_taken in enumerate(self.taken)]
-            groups = [
-                one
-                for one in group(self.graph.nodes, taken)
-                if not self._is_dropped([index for index in one if index not in members] or one)
-            ]
-            found.append(
-                ProviderFix(
-                    op=op,
-                    rule=rule.id,
-                    count=len(members),
-                    fix=rule.fix,
-                    partitions=len(groups),
-                    supported=sum(map(len, groups)),
-                )
-            )
-        return sorted(found, key=lambda one: (one.partitions, -one.supported))
 
     def left(self) -> list[LeftNode]:
         """Returns the operators outside, with reasons."""

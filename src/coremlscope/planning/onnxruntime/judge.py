@@ -10,7 +10,7 @@ from coremlscope.formats.onnx.graph import Graph, Node
 from coremlscope.planning.onnxruntime.case import Case, ProviderSettings
 from coremlscope.planning.onnxruntime.rules.definitions import definition_of
 from coremlscope.planning.onnxruntime.rules.general import CONDITIONS, DEFAULT, EARLY_INT64
-from coremlscope.planning.onnxruntime.rules.rule import Condition, Operator
+from coremlscope.planning.onnxruntime.rules.rule import USE_FORMAT, Condition, Operator
 from coremlscope.planning.onnxruntime.rules.table import FORMAT_NAMES, OPERATORS, REPLACEMENTS
 from coremlscope.results.provider import LeftRule
 
@@ -115,7 +115,7 @@ def _of_operator(case: Case, row: Operator) -> LeftRule | None:
         return LeftRule(
             WRONG_FORMAT,
             f"the provider takes it with {FORMAT_NAMES[other]} only",
-            f"use the format {FORMAT_NAMES[other]}"
+            f"{USE_FORMAT} {FORMAT_NAMES[other]}"
             + (f" with ONNX Runtime {_text(earliest)} or later" if release < earliest else ""),
             row.source,
         )
@@ -150,7 +150,7 @@ def _of_type(case: Case, row: Operator) -> LeftRule | None:
     return LeftRule(
         WRONG_TYPE,
         f"its first input is of {given.value}, not of {' or '.join(sorted(one.value for one in allowed))}",
-        f"use the format {elsewhere[0]}" if elsewhere else "cast it to float32",
+        f"{USE_FORMAT} {elsewhere[0]}" if elsewhere else "cast it to float32",
         row.source,
     )
 

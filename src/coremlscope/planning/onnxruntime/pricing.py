@@ -24,9 +24,10 @@ from coremlscope.ops.bind import bind
 from coremlscope.ops.spec import work_of
 from coremlscope.ops.traits import Trait
 from coremlscope.planning.forecast.planner import forecast
-from coremlscope.planning.onnxruntime.division import Division, Partition
+from coremlscope.planning.onnxruntime.division import Course, Division, Partition
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.provider import ProviderEstimate, ProviderReport, ProviderVerdict
+from coremlscope.runtime.execution.binding import sharing_bindings
 
 #: Float operations of a performance core in a cycle: four units of four float32 multiply-adds.
 _CYCLE_FLOPS = 32
@@ -42,6 +43,8 @@ _DOUBT = 2.0
 _ROUND_TRIP_S, _LEAST_TRIP_S, _MOST_TRIP_S = 75e-6, 50e-6, 100e-6
 #: Bytes a second of copies to and from a Core ML model, uncertain by a factor of 2.
 _COPIED_BPS = 5e9
+#: Fixes that are planned again.
+_PLANNED_AGAIN = 2
 #: Ratios between which a verdict is too close.
 _CLOSE = (0.67, 1.5)
 #: Operators whose work is not counted.
@@ -167,20 +170,33 @@ class Pricing:
         return Figure(seconds, seconds / _DOUBT, seconds * _DOUBT, "estimated")
 
     def report(self, division: Division) -> ProviderReport:
-        """Returns the report of a division with estimates, by device and setting."""
-        if not division.partitions:
-            return division.report
+        """Returns the report of a division with estimates, by device and setting, also after fixes."""
+        report = division.report
+        estimates = self._of(division.course, report.format)
+        fixes = list(report.fixes)
+        worth = [
+            index for index, fix in enumerate(fixes) if fix.models < report.models or not report.partitions
+        ]
+        for index in worth[:_PLANNED_AGAIN] if estimates or not division.partitions else ():
+            after = self._of(division.fixed[index], report.format)
+            fixes[index] = msgspec.structs.replace(fixes[index], estimates=after)
+        return msgspec.structs.replace(report, estimates=estimates, fixes=tuple(fixes))
+
+    def _of(self, course: Course, format_: str) -> tuple[ProviderEstimate, ...]:
+        """Returns the estimates by device and setting; none where a part is not known."""
+        if not course.partitions:
+            return ()
         types, work = self._types, self._work
-        if division.graph is not self._model.graph:
-            types, work = self._whole(_without_partitions(division))
-        programs = [self._estimates(one, division, types) for one in division.partitions]
+        if course.graph is not self._model.graph:
+            types, work = self._whole(_without_partitions(course))
+        programs = [self._estimates(one, course.graph, format_, types) for one in course.partitions]
         columns = len(self._devices) * len(self._settings)
         if any(len(one) < columns for one in programs):
-            return division.report
+            return ()
         copied = sum(
-            _nbytes(types.get(name)) for one in division.partitions for name in (*one.inputs, *one.outputs)
+            _nbytes(types.get(name)) for one in course.partitions for name in (*one.inputs, *one.outputs)
         )
-        trips, copies = len(division.partitions), copied / _COPIED_BPS
+        trips, copies = len(course.partitions), copied / _COPIED_BPS
         boundaries = Figure(
             trips * _ROUND_TRIP_S + copies,
             trips * _LEAST_TRIP_S + copies / _DOUBT,
@@ -190,16 +206,15 @@ class Pricing:
         found = []
         for column, first in enumerate(programs[0]):
             device = self._devices[column // len(self._settings)]
-            setting = self._settings[column % len(self._settings)]
-            outside = self._on_cpu(division.outside, work, device)
+            outside = self._on_cpu(course.outside, work, device)
             if outside is None:
-                return division.report
+                return ()
             inside = sum((one[column].latency for one in programs[1:]), start=first.latency)
             found.append(
                 ProviderEstimate(
                     device=first.device,
                     os=first.os,
-                    compute_units=setting,
+                    compute_units=self._settings[column % len(self._settings)],
                     latency=inside + boundaries + outside,
                     inside=inside,
                     boundaries=boundaries,
@@ -207,17 +222,17 @@ class Pricing:
                     placement=_placement([one[column] for one in programs]),
                 )
             )
-        return msgspec.structs.replace(division.report, estimates=tuple(found))
+        return tuple(found)
 
     def _estimates(
-        self, partition: Partition, division: Division, types: Mapping[str, TensorType]
+        self, partition: Partition, graph: Graph, format_: str, types: Mapping[str, TensorType]
     ) -> tuple[Estimate, ...]:
-        kind = _KINDS[division.report.format]
-        key = kind, _form(partition, types, division.graph)
+        kind = _KINDS[format_]
+        key = kind, _form(partition, types, graph)
         if key not in self._known:
             part = Part(nodes=partition.nodes, inputs=partition.inputs, outputs=partition.outputs)
             floats = self._floats if kind == "mlProgram" else DType.FP32
-            model = translate(division.graph, self._model.opset, part, kind=kind, floats=floats, types=types)
+            model = translate(graph, self._model.opset, part, kind=kind, floats=floats, types=types)
             self._known[key] = self._forecast(model)
         return self._known[key]
 
@@ -225,14 +240,15 @@ class Pricing:
         is_single = model.kind == "mlProgram" and self._floats is DType.FP32
         settings = [_WITHOUT_ENGINE[one] if is_single else one for one in self._settings]
         try:
-            found = forecast(
-                model,
-                list_operations(model, None),
-                self._devices,
-                list(dict.fromkeys(settings)),
-                advised=(),
-                with_faster=False,
-            )
+            with sharing_bindings():
+                found = forecast(
+                    model,
+                    list_operations(model, None),
+                    self._devices,
+                    list(dict.fromkeys(settings)),
+                    advised=(),
+                    with_faster=False,
+                )
         except CoremlscopeError:  # nothing is known of what it computes
             return ()
         known = {(one.device, one.os, one.compute_units): one for one in found.estimates}
@@ -244,11 +260,10 @@ class Pricing:
         )
 
 
-def _without_partitions(division: Division) -> Graph:
+def _without_partitions(course: Course) -> Graph:
     """Returns a graph with the operators of partitions in place of what stands for them."""
-    inside = [node for one in division.partitions for node in one.nodes]
-    nodes = sort_nodes([*inside, *division.outside])
-    return msgspec.structs.replace(division.graph, nodes=nodes)
+    inside = [node for one in course.partitions for node in one.nodes]
+    return msgspec.structs.replace(course.graph, nodes=sort_nodes([*inside, *course.outside]))
 
 
 def _form(partition: Partition, types: Mapping[str, TensorType], graph: Graph) -> object:

@@ -16,6 +16,8 @@ NEVER: Release = (9999, 0)
 _ALL: tuple[Format, ...] = ("neuralnetwork", "mlprogram")
 PROGRAM: tuple[Format, ...] = ("mlprogram",)
 NETWORK: tuple[Format, ...] = ("neuralnetwork",)
+#: How a fix begins that is another format.
+USE_FORMAT = "use the format"
 #: Folders of microsoft/onnxruntime.
 PROVIDER = "onnxruntime/core/providers/coreml"
 BUILDERS = f"{PROVIDER}/builders/impl"
