@@ -16,24 +16,25 @@ function read() {
   const titles = (selector, within = document) => [...within.querySelectorAll(selector)].map((one) => one.title);
   const rows = (selector, take) => [...document.querySelectorAll(selector)].map(take);
   return {
-    verdict: texts(".verdict-line"),
-    latency: [...texts(".latency-main .latency-value"), ...texts(".latency-main .latency-text")],
-    devices: rows(".devices li", (one) => ({
+    verdict: texts(".strip-text"),
+    tone: [document.querySelector(".strip")?.classList[1] ?? "", ...titles(".strip .copy")],
+    latency: [...texts(".strip .latency-value"), ...texts(".strip .latency-text")],
+    devices: rows(".devices .device", (one) => ({
       device: texts("button", one)[0],
       interval: titles(".range", one)[0],
-      value: texts("b.number", one)[0],
+      value: texts(".col-latency b", one)[0],
       units: titles(".unit-bar", one)[0],
-      best: one.lastElementChild.textContent,
+      best: texts(".col-best", one)[0],
     })),
-    shares: texts(".card-where span.unit-count").map((one) => one.replace(/\s+/g, " ")),
-    reasons: texts(".card-where .answer-list li:not(.faint)"),
-    parts: rows(".card-time .spending li", (one) => [one.firstElementChild.textContent.trim(), texts(".spending-time .faint", one)[0]]),
-    settings: texts(".setting-chips button").map((one) => one.replace(/\s+/g, " ")),
+    settings: rows(".devices .setting", (one) => [...texts("th button", one), ...texts(".col-latency", one)]),
+    reasons: titles(".card-why .answer-list li:not(.faint)"),
+    parts: titles(".card-time .time-bar span").map((one) => one.split(/: [^:]*, /)),
     changes: rows(".changes li", (one) => [
       texts(".change-text", one)[0],
-      texts(".change-facts b", one)[0] ?? "",
-      texts(".change-facts .faint", one)[0] ?? "",
-      ...texts("code", one),
+      titles(".change-gain", one)[0],
+      texts(".change-facts", one)[0],
+      ...titles(".change-copies .copy", one),
     ]),
+    trust: texts(".trust.sentence, .trust > *"),
   };
 }

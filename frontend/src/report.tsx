@@ -47,6 +47,8 @@ export interface Report {
   setting: ComputeUnits;
   /** The plan of the chosen device and setting; null where it was not planned. */
   placement: Placement | null;
+  /** The answer for the chosen device and setting; null where the profile has none. */
+  answer: Answer | null;
   /** The estimate for the chosen device and setting; null where it was not estimated. */
   estimate: Estimate | null;
   /** The times of operations that views show: measured on the chosen device, else estimated for it, else measured elsewhere. */
@@ -64,8 +66,8 @@ export interface Report {
   /** How the layers are shown. */
   layers: LayerView;
   setLayers: (layers: LayerView) => void;
-  /** Shows the operations of a unit in the layer table. */
-  filterUnit: (unit: Filter["unit"]) => void;
+  /** Shows in the layer table only what a filter passes. */
+  showOnly: (filter: Partial<Filter>) => void;
 }
 
 const Context = createContext<Report | null>(null);
@@ -75,12 +77,6 @@ export function useReport(): Report {
   const report = useContext(Context);
   if (!report) throw new Error("the view is not inside a report");
   return report;
-}
-
-/** The answer for the chosen device and setting; null where the profile has none. */
-export function useAnswer(): Answer | null {
-  const { profile, target, setting } = useReport();
-  return profile && target ? answerOf(profile, target, setting) : null;
 }
 
 export function ReportProvider(props: { result: ProfileForm | ModelForm; children: ComponentChildren }) {
@@ -113,6 +109,7 @@ export function ReportProvider(props: { result: ProfileForm | ModelForm; childre
   const kernels = (estimate?.kernels.length ? estimate.kernels : profile?.kernels) ?? NONE;
   const rows = useMemo(() => buildRows(table, measured, plan, kernels), [table, measured, plan, kernels]);
   const placement = useMemo(() => placementOf(plan, setting, table), [plan, setting, table]);
+  const answer = profile && target ? answerOf(profile, target, setting) : null;
   const times = useMemo(() => timesOf(rows, kernels, measured, target, estimate), [rows, kernels, measured, target, estimate]);
   const report: Report = {
     model: result.schema === "coremlscope.profile/2" ? result.model : result,
@@ -129,6 +126,7 @@ export function ReportProvider(props: { result: ProfileForm | ModelForm; childre
     target,
     setting,
     placement,
+    answer,
     estimate,
     times,
     chooseMeasurement,
@@ -147,8 +145,9 @@ export function ReportProvider(props: { result: ProfileForm | ModelForm; childre
     setFilter,
     layers,
     setLayers,
-    filterUnit: (unit) => {
-      setFilter({ ...NO_FILTER, unit });
+    showOnly: (only) => {
+      setFilter({ ...NO_FILTER, ...only });
+      setLayers((old) => ({ ...old, view: "table" }));
       goToLayers();
     },
   };

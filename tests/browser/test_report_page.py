@@ -97,18 +97,11 @@ def test_the_page_says_what_the_data_say(seen: dict[str, Any], looped: Profile) 
 
 
 def test_numbers_of_the_first_screen_equal_the_data(seen: dict[str, Any], looped: Profile) -> None:
-    plan, estimate = looped.plans[0], looped.estimates[0]
+    estimate = looped.estimates[0]
     total = estimate.latency.value
-    names = {"cpu": "CPU", "gpu": "GPU", "neural_engine": "Neural Engine"}
-    units = [list(plan.backends.values())[index] for index in plan.settings[0].backend if index >= 0]
-    assert {text.strip() for text in seen["operationsByUnit"]} == {
-        f"{names[unit]} {units.count(unit)}" for unit in set(units)
-    }
-    assert set(seen["timeByUnit"]) == {f"{share * 100:.0f} %" for share in estimate.placement.values()}
     parts = looped.answers[0].time
-    shown = [f"{format_duration(one.share * total)} {one.share * 100:.0f} %" for one in parts]
-    assert seen["dearest"] == shown[: len(seen["dearest"])]
-    assert seen["dearest"]
+    shown = [f"{one.part}: {format_duration(one.share * total)}, {one.share * 100:.0f} %" for one in parts]
+    assert seen["parts"] == shown
     assert seen["bySetting"] == [
         format_duration(one.latency.value) for one in looped.estimates if one.device == estimate.device
     ]
@@ -116,6 +109,20 @@ def test_numbers_of_the_first_screen_equal_the_data(seen: dict[str, Any], looped
         f"{format_duration(estimate.latency.low)} – {format_duration(estimate.latency.high)}"
         in seen["latencyTexts"][0]
     )
+
+
+def test_a_part_of_the_time_filters_the_layers(drive: Drive, looped: Profile, tmp_path: Path) -> None:
+    seen = drive("answer-filter", write(tmp_path, looped))
+    assert seen["complaints"] == []
+    answer = looped.answers[0]
+    kernels = looped.estimates[0].kernels or looped.kernels
+    for part in answer.time:
+        names = {looped.ops.name[row] for index in part.kernels for row in kernels[index].ops}
+        if names:
+            assert set(seen["shown"].pop(part.part)) == names
+    assert seen["shown"] == {}
+    # Pins stand next to each other, a third one in the place of the first.
+    assert seen["pinned"] == seen["pressed"][-2:]
 
 
 #: A number with its unit, as the page formats them.

@@ -328,7 +328,10 @@ def _answer() -> Answer:
         latency=Figure(0.001, 0.0009, 0.0013, "estimated"),
         units={"neural_engine": 1.0},
         best=SettingChoice(compute_units="cpu_and_ne", latency=faster, certainty="unclear"),
-        time=(TimePart(part="conv in 4 equal blocks", share=0.5, count=8), TimePart(part="rest", share=0.5)),
+        time=(
+            TimePart(part="conv in 4 equal blocks", share=0.5, kernels=(0, 1)),
+            TimePart(part="rest", share=0.5, kernels=()),
+        ),
         why=(HeldTime(text="it costs more", unit="neural_engine", rule="plan-cost", ops=1, share=0.5),),
         changes=(
             Proposal(

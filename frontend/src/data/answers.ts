@@ -1,7 +1,7 @@
 /** What the first screen answers, from the figures of a report. */
 import { plural } from "../format";
 import type { Report } from "../report";
-import type { ComputeUnit, Measurement, OpTable } from "./schema";
+import type { ComputeUnit, Measurement } from "./schema";
 
 /** What limits a figure, shown on its card. */
 export interface Badge {
@@ -29,7 +29,7 @@ export function measurementBadges(one: Measurement): Badge[] {
 export const isWhole = (one: Measurement): boolean =>
   one.stages.every((stage) => !stage.absent) && one.findings.every((finding) => finding.id !== "layer-not-run");
 
-/** A part of the time of a prediction. */
+/** A part of the measured time of a prediction. */
 export interface TimePart {
   /** The types of its operations: `conv + relu`. */
   label: string;
@@ -38,51 +38,30 @@ export interface TimePart {
   /** The ids of its operations; the first one represents it. */
   ids: string[];
   seconds: number;
+  /** Its share of the sum of all groups. */
+  share: number;
   /** How many equal ones it sums, such as those of equal blocks. */
   times: number;
 }
 
-/** Where the measured time of a prediction goes. */
-export interface Spending {
-  /** The whole that the parts are shares of. */
-  totalSeconds: number;
-  /** The most expensive groups of operations, the most expensive first. */
-  dearest: TimePart[];
-  /** False where the engine's profiler slows predictions so much that it decides the shares. */
-  hasShares: boolean;
-}
-
-const DEAREST = 3;
-
-/** The measured time by groups of operations; null where nothing is known. */
-export function spending({ table, groups }: Pick<Report, "table" | "groups">): Spending | null {
-  const dearest = joined(groups.map((group) => part(table, group.ops, group.label, group.wall_s)));
-  const totalSeconds = groups.reduce((sum, group) => sum + group.wall_s, 0);
-  if (dearest.length === 0) return null;
-  return { totalSeconds, dearest, hasShares: groups.every((group) => group.share !== null) };
-}
-
-/** A group under the name of the layer, or else of the first operation, as on the terminal. */
-function part(table: OpTable, ops: readonly number[], label: string, seconds: number): TimePart {
-  const named = ops.find((op) => table.layer[op]) ?? ops[0] ?? -1;
-  const name = table.layer[named] || table.name[named] || "";
-  return { label, name, ids: ops.map((op) => table.id[op] ?? ""), seconds, times: 1 };
-}
-
-/** Equal operations on equal tensors take equal times: each of their kinds as one part, the most expensive first. */
-function joined(parts: readonly TimePart[]): TimePart[] {
+/** The measured time by groups of operations, the most expensive first; all together are the whole. Null where nothing is known. */
+export function spending({ table, groups }: Pick<Report, "table" | "groups">): TimePart[] | null {
+  const total = groups.reduce((sum, group) => sum + group.wall_s, 0);
   const found = new Map<string, TimePart>();
-  for (const one of parts.filter((one) => one.seconds > 0)) {
-    const key = `${one.label} ${one.seconds.toPrecision(9)}`;
-    const before = found.get(key);
-    if (!before) found.set(key, { ...one, ids: [...one.ids] });
-    else {
-      before.ids.push(...one.ids);
-      before.seconds += one.seconds;
-      before.times += one.times;
-    }
+  for (const { ops, label, wall_s: seconds } of groups.filter((group) => group.wall_s > 0)) {
+    // Equal operations on equal tensors take equal times.
+    const key = `${label} ${seconds.toPrecision(9)}`;
+    const named = ops.find((op) => table.layer[op]) ?? ops[0] ?? -1;
+    const name = table.layer[named] || table.name[named] || "";
+    const part = found.get(key) ?? { label, name, ids: [], seconds: 0, share: 0, times: 0 };
+    part.ids.push(...ops.map((op) => table.id[op] ?? ""));
+    part.seconds += seconds;
+    part.share += seconds / total;
+    part.times += 1;
+    found.set(key, part);
   }
-  return [...found.values()].sort((a, b) => b.seconds - a.seconds).slice(0, DEAREST);
+  const parts = [...found.values()].sort((a, b) => b.seconds - a.seconds);
+  return parts.length > 0 ? parts : null;
 }
 
 const ORDER = ["neural_engine", "gpu", "cpu"] as const;

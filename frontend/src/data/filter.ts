@@ -7,6 +7,10 @@ export interface Filter {
   type: string;
   reason: string;
   function: string;
+  /** A part of the time of the answer. */
+  part: string;
+  /** The id of a change of the answer. */
+  change: string;
 }
 
-export const NO_FILTER: Filter = { text: "", unit: "", type: "", reason: "", function: "" };
+export const NO_FILTER: Filter = { text: "", unit: "", type: "", reason: "", function: "", part: "", change: "" };

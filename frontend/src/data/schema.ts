@@ -1800,10 +1800,8 @@ export interface TimePart {
   part: string;
   /** Its share of the time. */
   share: number;
-  /** How many kernels it has; 0 for what belongs to none. */
-  count: number;
-  /** The id of the operation whose kernel takes longest; empty for what belongs to none. */
-  op: string;
+  /** Indices of its kernels in the estimate; empty for what belongs to none. */
+  kernels: number[];
 }
 
 /** Durations of a phase around the calls of a library in Python. */

@@ -1,9 +1,7 @@
-import { duration, plural } from "../format";
 import type { Costs } from "./critical";
 import type { Placement } from "./placement";
 import type { Row, Rows } from "./rows";
-import type { ComputeUnit, Reason, Undecided, WhatIf } from "./schema";
-import { UNIT_NAMES } from "./words";
+import type { ComputeUnit, Reason, WhatIf } from "./schema";
 
 /** The operations that a plan assigns to a unit. */
 interface UnitShare {
@@ -13,9 +11,6 @@ interface UnitShare {
 
 const UNITS: readonly (ComputeUnit | null)[] = ["neural_engine", "gpu", "cpu", null];
 
-/** The strongest reason for which an operation is undecided comes first. */
-const DECIDING: readonly Undecided[] = ["unpublished", "rates", "tie"];
-
 /** Operations by unit; null counts operations without a known unit. */
 export function unitShares(placement: Placement, columns: Iterable<number>): UnitShare[] {
   const shares = new Map<ComputeUnit | null, UnitShare>(UNITS.map((unit) => [unit, { unit, ops: 0 }]));
@@ -24,37 +19,6 @@ export function unitShares(placement: Placement, columns: Iterable<number>): Uni
     if (share) share.ops += 1;
   }
   return [...shares.values()].filter((share) => share.ops > 0);
-}
-
-/** How many operations may run on another unit as well, and why; empty if there are none. As on the console. */
-export function undecidedLine(placement: Placement, columns: Iterable<number>): string {
-  const counts: Record<Undecided, number> = { tie: 0, rates: 0, unpublished: 0 };
-  for (const column of columns) {
-    const found = UNITS.map((unit) => unit && placement.alternative(column, unit));
-    const deciding = DECIDING.find((why) => found.includes(why));
-    if (deciding) counts[deciding] += 1;
-  }
-  const total = counts.tie + counts.rates + counts.unpublished;
-  const parts = [
-    ...(counts.tie ? [`${plural(counts.tie, "tie")} of equal cost`] : []),
-    ...(counts.rates ? [`${counts.rates} with other rates within their intervals`] : []),
-    ...(counts.unpublished ? [`${counts.unpublished} because how the framework chooses is not published`] : []),
-  ];
-  return total ? `${plural(total, "operation")} may run on another unit: ${parts.join(", ")}` : "";
-}
-
-/** The plan that is too close to call, with its estimate; empty without one. As on the console. */
-export function otherPlanLine(placement: Placement): string {
-  const other = placement.setting.other_plan;
-  if (!other) return "";
-  const parts = UNITS.flatMap((unit) => {
-    const count = unit && other.units[unit];
-    return unit && count ? [`${plural(count, "operation")} on ${UNIT_NAMES[unit]}`] : [];
-  });
-  const where = parts.length === 1 ? `all ${parts[0]}` : parts.join(", ");
-  const times =
-    other.latency && other.planned ? `, estimated at ${duration(other.latency.value)} instead of ${duration(other.planned.value)}` : "";
-  return `too close to call: or ${where}${times}`;
 }
 
 /** The columns of the rows that the plan covers. */

@@ -1,7 +1,6 @@
 import { useMemo, useState } from "preact/hooks";
 import { CORE_ML_RULE } from "../data/placement";
-import { counts, findingFacts } from "../data/savings";
-import type { Finding } from "../data/schema";
+import type { Answer, Finding } from "../data/schema";
 import { type Obstacle, obstacles } from "../data/totals";
 import { SETTING_NAMES, SEVERITY_WORDS, UNIT_NAMES } from "../data/words";
 import { plural } from "../format";
@@ -18,8 +17,8 @@ const LISTED = 6;
 
 /** Findings, and the reasons that keep operations from faster units with the plan as it would be without them. */
 export function Findings() {
-  const { findings: every, placement, rows } = useReport();
-  const findings = useMemo(() => every.filter((finding) => counts(finding, placement)), [every, placement]);
+  const { findings: every, placement, rows, answer } = useReport();
+  const findings = useMemo(() => every.filter((finding) => !isAnswered(finding, answer)), [every, answer]);
   const notes = (placement?.plan.notes ?? []).filter((note) => !findings.some((one) => one.text.startsWith(note)));
   const found = useMemo(() => (placement ? obstacles(placement, rows) : []), [placement, rows]);
   const [isOpen, open] = useState(false);
@@ -27,12 +26,7 @@ export function Findings() {
     <Section
       id="findings"
       title="Findings"
-      actions={
-        <CopyButton
-          label="Copy the findings as text"
-          text={() => toText(findings, notes, found, (finding) => findingFacts(finding, placement))}
-        />
-      }
+      actions={<CopyButton label="Copy the findings as text" text={() => toText(findings, notes, found)} />}
     >
       <FindingList findings={findings} />
       {placement && (
@@ -63,14 +57,23 @@ export function Findings() {
   );
 }
 
+/** Whether the answer says it: what its changes are about, and findings on cost that gain nothing there. */
+function isAnswered(finding: Finding, answer: Answer | null): boolean {
+  if (!answer?.latency) return false;
+  return answer.changes.some(({ id }) => id === finding.id) || (finding.severity === "info" && finding.confidence !== "");
+}
+
+/** How a finding is known, and what applies its remedy. */
+const factsOf = ({ transform, confidence }: Finding): string =>
+  [transform && `what-if --try ${transform} applies it.`, confidence && `Evidence: ${confidence}.`].filter(Boolean).join(" ");
+
 /** Findings with what to do about them. */
 export function FindingList(props: { findings: readonly Finding[] }) {
-  const { placement } = useReport();
   if (props.findings.length === 0) return null;
   return (
     <ul class="findings">
       {props.findings.map((finding) => {
-        const facts = findingFacts(finding, placement);
+        const facts = factsOf(finding);
         return (
           <li key={`${finding.id} ${finding.text}`} class={`finding finding-${finding.severity}`}>
             <span class="severity">{SEVERITY_WORDS[finding.severity]}</span>
@@ -149,8 +152,10 @@ function Operations(props: { ids: string[] }) {
   );
 }
 
-function toText(findings: readonly Finding[], notes: readonly string[], found: Obstacle[], facts: (of: Finding) => string): string {
-  const first = findings.map((one) => [`${one.severity}: ${one.text}`, one.hint && `→ ${one.hint}`, facts(one)].filter(Boolean).join(" "));
+function toText(findings: readonly Finding[], notes: readonly string[], found: Obstacle[]): string {
+  const first = findings.map((one) =>
+    [`${one.severity}: ${one.text}`, one.hint && `→ ${one.hint}`, factsOf(one)].filter(Boolean).join(" "),
+  );
   const second = found.map(
     (one) =>
       `${UNIT_NAMES[one.reason.unit]}: ${one.reason.text}${one.effect ? `; ${one.effect}` : ""}${one.reason.fix ? ` → ${one.reason.fix}` : ""} (${plural(one.ids.length, "operation")})`,

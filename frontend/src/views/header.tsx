@@ -4,7 +4,7 @@ import type { FeatureSummary, Machine, Measurement, ModelSummary, Provenance } f
 import { toMarkdown } from "../data/summary";
 import { kindName, settingName } from "../data/words";
 import { bytes, count, fileName, moment, plural } from "../format";
-import { useAnswer, useReport } from "../report";
+import { useReport } from "../report";
 import { CopyButton } from "../ui/copy";
 import { FileTitle } from "../ui/file";
 import { OriginTag } from "../ui/origin";
@@ -14,8 +14,7 @@ import { Answers } from "./answers";
 /** The model's name, what it is in a line, and the answers; for a model without a profile, its facts. */
 export function Header() {
   const report = useReport();
-  const answer = useAnswer();
-  const { model, profile } = report;
+  const { model, profile, answer } = report;
   return (
     <header class="report-head" id="top">
       <div class="report-title">

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { measuredCosts } from "../../src/data/critical";
 import { buildRows } from "../../src/data/rows";
-import { byType, obstacles, otherPlanLine, plannedColumns, undecidedLine, unitShares } from "../../src/data/totals";
+import { byType, obstacles, plannedColumns, unitShares } from "../../src/data/totals";
 import {
   BACKEND,
   goldenMeasurement,
@@ -143,26 +143,4 @@ describe("obstacles", () => {
   });
 
   it("finds none without rules", () => expect(obstacles(placementOf(table, plan(3)), buildRows(table, null, plan(3)))).toEqual([]));
-});
-
-describe("undecidedLine", () => {
-  const table = opTable(["main/0", "main/1", "main/2"]);
-  const alternatives = { gpu: ["tie", null, "rates"], cpu: ["rates", null, null] } as const;
-  const settings = [settingPlan({ backend: [BACKEND.ane, BACKEND.ane, BACKEND.ane], alternatives: { ...alternatives } as never })];
-
-  it("counts each operation once, by the strongest reason", () => {
-    const placement = placementOf(table, plan(3, { settings }));
-    expect(undecidedLine(placement, [0, 1, 2])).toBe("2 operations may run on another unit: 2 with other rates within their intervals");
-    expect(undecidedLine(placement, [1])).toBe("");
-  });
-
-  it("says the other plan and its estimate", () => {
-    const figure = (value: number) => ({ value, low: value, high: value, origin: "estimated" }) as const;
-    const other = { units: { gpu: 3 }, moved: 3, latency: figure(3.3e-3), planned: figure(0.84e-3) };
-    const close = settingPlan({ backend: [BACKEND.ane, BACKEND.ane, BACKEND.ane], other_plan: other });
-    expect(otherPlanLine(placementOf(table, plan(3, { settings: [close] })))).toBe(
-      "too close to call: or all 3 operations on GPU, estimated at 3.30 ms instead of 840 µs",
-    );
-    expect(otherPlanLine(placementOf(table, plan(3, { settings })))).toBe("");
-  });
 });

@@ -61,14 +61,12 @@ class TimePart(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         part: What the time is spent on.
         share: Its share of the time.
-        count: How many kernels it has; 0 for what belongs to none.
-        op: The id of the operation whose kernel takes longest; empty for what belongs to none.
+        kernels: Indices of its kernels in the estimate; empty for what belongs to none.
     """
 
     part: str
     share: float
-    count: int = 0
-    op: str = ""
+    kernels: tuple[int, ...]
 
 
 class HeldTime(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,25 +1,36 @@
-import type { Proposal } from "../../data/schema";
+import type { Finding, Proposal } from "../../data/schema";
 import { gainText } from "../../data/words";
-import { plural } from "../../format";
-import { useAnswer, useReport } from "../../report";
+import { bytes, duration, plural } from "../../format";
+import { useReport } from "../../report";
+import { findingPage } from "../../site";
+import { About } from "../../ui/about";
+import { CopyButton } from "../../ui/copy";
 import { OriginTag } from "../../ui/origin";
 import { Card } from "./card";
 
-/** The changes of the answer, in its order. */
+/** The changes of the answer, in its order; those that save space alone are folded. */
 export function Changes() {
-  const { placement, findings, model } = useReport();
-  const answer = useAnswer();
-  const found = answer?.changes ?? [];
+  const { answer, placement, findings, model } = useReport();
+  const changes = answer?.changes ?? [];
+  const timed = changes.filter((one) => one.after || one.saved_bytes === 0);
+  const small = changes.filter((one) => !timed.includes(one));
   return (
-    <Card id="changes" question="What should I change?" tags={found.length > 0 && <OriginTag origin="estimated" />}>
-      {found.length > 0 ? (
-        <ol class="changes">
-          {found.map((one) => (
-            <ChangeItem key={`${one.id} ${one.text}`} change={one} />
-          ))}
-        </ol>
-      ) : (
-        <Trees facts={[model.facts, ...model.stages.map((stage) => stage.facts)]} />
+    <Card id="changes" question="What should I change?" tags={changes.length > 0 && <OriginTag origin="estimated" />}>
+      {changes.length === 0 && <Trees facts={[model.facts, ...model.stages.map((stage) => stage.facts)]} />}
+      <ol class="changes">
+        {timed.map((one) => (
+          <ChangeItem key={`${one.id} ${one.text}`} change={one} />
+        ))}
+      </ol>
+      {small.length > 0 && (
+        <details>
+          <summary>{plural(small.length, "change")} without a visible gain of time: smaller files</summary>
+          <ol class="changes">
+            {small.map((one) => (
+              <ChangeItem key={`${one.id} ${one.text}`} change={one} />
+            ))}
+          </ol>
+        </details>
       )}
       {(placement || findings.length > 0) && (
         <p class="answer-text">
@@ -53,32 +64,55 @@ function Trees(props: { facts: readonly (readonly (readonly [string, string])[])
 
 function ChangeItem(props: { change: Proposal }) {
   const { change: one } = props;
-  const { showOp } = useReport();
-  const gain = gainText(one);
-  const [op] = one.ops;
-  const marks = [!one.is_planned_again && one.after && "not planned again", one.overlaps && "overlaps those above"];
-  const part = one.after && one.before_s ? 1 - one.after.value / one.before_s : 0;
+  const { findings, showOnly } = useReport();
+  const saved = one.after && one.before_s ? one.before_s - one.after.value : 0;
+  const marks = [one.after && !one.is_planned_again && "not planned again", one.overlaps && "overlaps those above"].filter(Boolean);
+  const finding = findings.find(({ id }) => id === one.id);
   return (
     <li>
-      <div class="change-text">{one.text}</div>
-      {gain && (
-        <div class="change-facts">
-          <span class="saving-bar" aria-hidden="true">
-            <span style={{ width: `${Math.min(Math.max(part, 0), 1) * 100}%` }} />
-          </span>{" "}
-          <b>{gain}</b> <span class="faint">{[one.certainty, ...marks].filter(Boolean).join(", ")} </span>
-          {op && (
-            <button type="button" class="link" onClick={() => showOp(op)}>
-              {one.ops.length > 1 ? `first of ${plural(one.ops.length, "operation")}` : "operation"}
-            </button>
-          )}
-        </div>
-      )}
-      {[one.code, one.command].filter(Boolean).map((line) => (
-        <code key={line} class="change-line roomy">
-          {line}
-        </code>
-      ))}
+      <span class={one.after || one.saved_bytes > 0 ? "change-gain" : "change-gain change-none"} title={gainText(one)}>
+        <span class="saving-bar" aria-hidden="true">
+          <span style={{ width: `${one.before_s ? Math.min(saved / one.before_s, 1) * 100 : 0}%` }} />
+        </span>{" "}
+        <b>{one.after ? `−${duration(saved)}` : one.saved_bytes > 0 && `−${bytes(one.saved_bytes)}`}</b>
+      </span>
+      <div>
+        <span class="change-text">{one.text}</span>{" "}
+        <span class="change-facts faint">{[one.after && one.certainty, ...marks].filter(Boolean).join(", ")}</span>
+        {(finding || one.ops.length > 0) && <Reason finding={finding} ops={one.ops.length} onShow={() => showOnly({ change: one.id })} />}
+      </div>
+      <span class="change-copies">
+        {one.code && (
+          <CopyButton label={`Copy ${one.code}`} text={() => one.code}>
+            Copy code
+          </CopyButton>
+        )}
+        {one.command && (
+          <CopyButton label={`Copy ${one.command}`} text={() => one.command}>
+            Copy command
+          </CopyButton>
+        )}
+      </span>
     </li>
+  );
+}
+
+/** What was found, with its page and its operations. */
+function Reason(props: { finding: Finding | undefined; ops: number; onShow: () => void }) {
+  const { finding } = props;
+  return (
+    <details>
+      <summary>Why</summary>
+      {finding && (
+        <>
+          {finding.text} <About id={finding.id} page={findingPage(finding.id)} />{" "}
+        </>
+      )}
+      {props.ops > 0 && (
+        <button type="button" class="link" onClick={props.onShow}>
+          {plural(props.ops, "operation")}
+        </button>
+      )}
+    </details>
   );
 }

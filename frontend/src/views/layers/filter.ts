@@ -32,8 +32,13 @@ export function arrange(report: Report, filter: Filter, sort: Sort, folded: Read
 /** Whether a row passes a filter. */
 export function passes(report: Report, filter: Filter): (row: Row) => boolean {
   const words = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
-  const { placement } = report;
+  const { placement, answer } = report;
+  const kernels = answer?.time.find((one) => one.part === filter.part)?.kernels;
+  const ops = answer?.changes.find((one) => one.id === filter.change)?.ops;
+  const isPart = among(kernels, (row) => row.kernel);
+  const isChanged = among(ops, (row) => row.id);
   return (row) => {
+    if (!isPart(row) || !isChanged(row)) return false;
     if (filter.type && row.type !== filter.type) return false;
     if (filter.function && row.function !== filter.function) return false;
     if (filter.unit && (row.column < 0 || (placement?.unit(row.column) ?? "none") !== filter.unit)) return false;
@@ -42,6 +47,12 @@ export function passes(report: Report, filter: Filter): (row: Row) => boolean {
     const text = `${row.name} ${row.type} ${row.id} ${row.layer} ${row.layerType} ${row.output}`.toLowerCase();
     return words.every((word) => text.includes(word));
   };
+}
+
+/** Whether a row has one of some values; every row passes where none are asked for. */
+function among<T>(values: readonly T[] | undefined, of: (row: Row) => T): (row: Row) => boolean {
+  const wanted = values && new Set(values);
+  return (row) => !wanted || wanted.has(of(row));
 }
 
 /** Whether an owner is folded. */

@@ -19,7 +19,9 @@ export function Filters(props: {
   /** More controls, after the filters. */
   children: ComponentChildren;
 }) {
-  const { rows, placement } = useReport();
+  const { rows, placement, answer } = useReport();
+  const parts = answer?.time.filter((one) => one.kernels.length > 0) ?? [];
+  const changes = answer?.changes.filter((one) => one.ops.length > 0) ?? [];
   const { filter, onChange, owners } = props;
   const set = (key: keyof Filter) => (value: string) => onChange({ ...filter, [key]: value } as Filter);
   const reasons = useMemo(() => {
@@ -78,6 +80,12 @@ export function Filters(props: {
           onChange={set("reason")}
           options={reasons.map(([rule, number]) => [rule, `${rule === COST_RULE ? "costs more there" : rule} (${number})`])}
         />
+      )}
+      {filter.part && (
+        <Menu label="Part of the time" value={filter.part} onChange={set("part")} options={parts.map(({ part }) => [part, part])} />
+      )}
+      {filter.change && (
+        <Menu label="Change" value={filter.change} onChange={set("change")} options={changes.map(({ id, text }) => [id, text])} />
       )}
       {rows.functions.length > 1 && (
         <Menu label="Function" value={filter.function} onChange={set("function")} options={rows.functions.map((name) => [name, name])} />

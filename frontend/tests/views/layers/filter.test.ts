@@ -27,6 +27,7 @@ function report(table: OpTable, groups: Group[] = [], devicePlan: Plan | null = 
     setting: "all",
     times: null,
     placement: devicePlan && placementOf(table, devicePlan),
+    answer: null,
     estimate: null,
     chooseMeasurement: () => undefined,
     chooseTarget: () => undefined,
@@ -37,7 +38,7 @@ function report(table: OpTable, groups: Group[] = [], devicePlan: Plan | null = 
     setFilter: () => undefined,
     layers: TABLE,
     setLayers: () => undefined,
-    filterUnit: () => undefined,
+    showOnly: () => undefined,
   };
 }
 

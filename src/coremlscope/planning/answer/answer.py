@@ -141,7 +141,7 @@ class _OnDevice:
             units=shown.placement,
             tokens=self._tokens(setting),
             load=shown.load,
-            time=split_time(kernels, self.ops, shown, with_blocks=is_asked),
+            time=split_time(kernels, shown, with_blocks=is_asked),
             why=()
             if self.plan is None or planned is None
             else find_held_time(kernels, self.ops, self.plan, planned, shown),

@@ -27,46 +27,35 @@ _COSTS = "the Neural Engine can run these, but launches and changes of unit cost
 _UNKNOWN = "no rule says whether the Neural Engine runs these"
 
 
-def split_time(
-    kernels: Sequence[Kernel], ops: OpTable, estimate: Estimate, *, with_blocks: bool
-) -> tuple[TimePart, ...]:
+def split_time(kernels: Sequence[Kernel], estimate: Estimate, *, with_blocks: bool) -> tuple[TimePart, ...]:
     """Returns the parts of an estimated time, the largest first; their shares add up to 1.
 
     Args:
         kernels: The kernels of the estimate.
-        ops: The op table that they refer to.
         estimate: The estimate.
         with_blocks: Whether to look for equal blocks, whose kernels are then parts of their own.
     """
     blocks, count = find_equal_blocks(kernels, estimate) if with_blocks else (range(0), 0)
     seconds: Counter[str] = Counter()
-    numbers: Counter[str] = Counter()
-    largest: dict[str, tuple[float, int]] = {}
+    places: dict[str, list[int]] = {}
     columns = zip(kernels, estimate.kernel_s, estimate.kernel_bound, strict=False)
     for place, (kernel, spent, bound) in enumerate(columns):
         name = f"{kernel.kind} ({_WAITS[bound]})" if bound in _WAITS else kernel.kind
         name += f" in {count} equal blocks" if place in blocks else ""
         seconds[name] += spent  # type: ignore[assignment]
-        numbers[name] += 1
-        if kernel.ops:
-            largest[name] = max(largest.get(name, (0.0, 0)), (spent, kernel.ops[0]))
+        places.setdefault(name, []).append(place)
     launched = sum(one.launch_s for one in estimate.terms)
     parts = {**seconds, LAUNCHES: launched, SWITCHES: estimate.parts.get("switches", 0.0)}
     # Rounding, and times of kernels that overlap, may add up to a little more than the whole.
     whole = max(estimate.latency.value, sum(parts.values()))
     found = [
-        TimePart(
-            part=name,
-            share=spent / whole,
-            count=numbers[name],
-            op=ops.id[largest[name][1]] if name in largest and len(ops) else "",
-        )
+        TimePart(part=name, share=spent / whole, kernels=tuple(places.get(name, ())))
         for name, spent in parts.items()
         if spent >= _LEAST_SHARE * whole
     ]
     found.sort(key=lambda one: -one.share)
     rest = 1 - sum(one.share for one in found)
-    return (*found, TimePart(part=REST, share=rest)) if rest > 1e-9 else tuple(found)
+    return (*found, TimePart(part=REST, share=rest, kernels=())) if rest > 1e-9 else tuple(found)
 
 
 def find_held_time(
