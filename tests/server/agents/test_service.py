@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -206,7 +206,8 @@ def test_a_pasted_text_is_explained_like_a_file(folder: Path) -> None:
     assert told == expected
 
 
-def _talk(steps: Any, *options: str, mark: str = "") -> Any:
+def _talk(steps: Any, *options: str, mark: str = "", roots: Sequence[Path] = ()) -> Any:
+    from mcp import types
     from mcp.client import Client
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
@@ -216,8 +217,13 @@ def _talk(steps: Any, *options: str, mark: str = "") -> Any:
             args=["-m", "coremlscope", "mcp", *options],
             env={**os.environ, "ASKED_BY": mark},
         )
-        async with Client(stdio_client(parameters)) as client:
+        # Only the older protocol, which most clients speak, lets a server ask.
+        asked = {"mode": "legacy", "list_roots_callback": named} if roots else {}
+        async with Client(stdio_client(parameters), **asked) as client:
             return await steps(client)
+
+    async def named(_: Any) -> Any:
+        return types.ListRootsResult(roots=[types.Root(uri=folder.as_uri()) for folder in roots])
 
     return anyio.run(talk)
 
@@ -261,10 +267,11 @@ def test_a_call_that_nobody_waits_for_ends(folder: Path, end: str | signal.Signa
     anyio.run(until, lambda found: not found)
 
 
-def test_the_folders_are_those_of_the_server_by_default(folder: Path) -> None:
+def test_the_folders_are_those_of_the_client_else_that_of_the_server(folder: Path) -> None:
     async def steps(client: Any) -> Any:
         return await client.call_tool("inspect", {"model": str(folder / "a.mlpackage")})
 
     refused = _talk(steps)
     assert refused.is_error
     assert "--root" in refused.structured_content["hint"]
+    assert not _talk(steps, roots=[folder]).is_error

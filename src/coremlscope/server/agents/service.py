@@ -136,14 +136,14 @@ def _checked(name: str, arguments: Mapping[str, Any], tools: Mapping[str, Any]) 
 async def _roots_of(context: Any) -> list[Path]:
     """Returns the folders that the client names, else the working folder."""
     named: list[Path] = []
-    # A client may have none, or not answer; later versions of the protocol leave them out.
+    # A client may not answer; later versions of the protocol leave them out.
     with contextlib.suppress(Exception), warnings.catch_warnings():
         import anyio
 
         warnings.simplefilter("ignore")
-
-        with anyio.fail_after(_ROOTS_S):
-            listed = await context.session.list_roots()
-        uris = [urlsplit(str(one.uri)) for one in listed.roots]
-        named = [Path(url2pathname(uri.path)) for uri in uris if uri.scheme == "file"]
+        if context.session.client_capabilities.roots is not None:
+            with anyio.fail_after(_ROOTS_S):
+                listed = await context.session.list_roots()
+            # The protocol has no others than `file://`.
+            named = [Path(url2pathname(urlsplit(str(one.uri)).path)) for one in listed.roots]
     return named or [Path.cwd()]

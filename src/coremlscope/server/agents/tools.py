@@ -102,7 +102,7 @@ class Tools:
             return self._ask("doctor", *files, os=os)
         with tempfile.TemporaryDirectory() as folder:
             pasted = Path(folder) / "text.log"
-            write_draft(pasted, text.encode())
+            write_draft(pasted, text)
             return self._answer("doctor", [*map(self._check, files), str(pasted)], os=os)
 
     def rules(
