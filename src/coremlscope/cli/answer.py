@@ -13,6 +13,7 @@ from coremlscope.cli.command import Command, add_compute_units, add_reports, add
 from coremlscope.cli.estimate import check_formats
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.progress import progress_line
+from coremlscope.cli.providers import add_provider, check_no_provider, is_onnx, shapes_of, with_providers
 from coremlscope.cli.repetitions import add_function
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
@@ -49,6 +50,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_compute_units(parser)
     add_function(parser, "to estimate")
     add_shape(parser)
+    add_provider(parser)
     parser.add_argument(
         "--no-measure", dest="measures", action="store_false", help="on a Mac, do not run it in Core ML"
     )
@@ -62,32 +64,39 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.describe.comparison.profiles import compare_profiles
     from coremlscope.reports.answer import render_answer, this_mac_values
     from coremlscope.reports.answer_json import render_answers_json
+    from coremlscope.reports.provider import provider_values
 
     gc.set_threshold(_ALLOCATIONS)
     is_list = len(arguments.models) > 1
     if is_list:
         check_formats(arguments.output)
+    if not any(map(is_onnx, arguments.models)):
+        check_no_provider(arguments)
     with progress_line(not arguments.quiet) as progress:
-        profiles = tuple(
+        answered = [
             api.answer(
                 model,
                 arguments.device or (DEFAULT_DEVICES if is_list else ()),
                 os=arguments.os,
                 compute_units=arguments.compute_units,
                 function=arguments.function,
-                shapes=dict(arguments.shape),
+                shapes=shapes_of(model, arguments),
                 measures=arguments.measures,
                 progress=progress,
             )
             for model in arguments.models
-        )
+        ]
+    profiles = tuple(
+        with_providers(profile, model, arguments, arguments.device or DEFAULT_DEVICES)
+        for profile, model in zip(answered, arguments.models, strict=True)
+    )
     result = profiles if is_list else profiles[0]
     comparison = compare_profiles(profiles) if is_list else None
     write_reports(
         result,
         arguments,
         lambda width, color: render_answer(profiles, comparison, width=width, color=color),
-        lambda: render_answers_json(profiles, **this_mac_values(profiles[0])),
+        lambda: render_answers_json(profiles, **this_mac_values(profiles[0]), **provider_values(profiles)),
     )
     if arguments.open:
         _open_page(result, profiles[0].model.path)

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from coremlscope.base.errors import INTERRUPTED_EXIT, CoremlscopeError
 from coremlscope.cli.command import (
     Command,
@@ -21,6 +23,7 @@ from coremlscope.cli.command import (
 from coremlscope.cli.connected import add_on_device, is_on_device, measure_connected
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.progress import Shown, progress_line
+from coremlscope.cli.providers import add_provider, check_no_provider, is_onnx, with_providers
 from coremlscope.cli.repetitions import (
     add_engine,
     add_engine_options,
@@ -112,6 +115,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_limits(parser, keeps=True)
     add_function(parser, "to time")
     add_shape(parser)
+    add_provider(parser)
     add_engine(parser)
     add_engine_options(parser)
     add_on_device(parser)
@@ -143,6 +147,8 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.api.sources import exit_code_of
     from coremlscope.studies.migration import add_agreements
 
+    if not any(map(is_onnx, arguments.sources)):
+        check_no_provider(arguments)
     with _live_table(not arguments.quiet) as (changed, progress):
         made: tuple[Profile, ...] = ()
         if is_on_device(arguments):
@@ -159,6 +165,12 @@ def _run(arguments: argparse.Namespace) -> int:
         )
     exit_code = exit_code_of(made) or comparison.exit_code
     comparison = add_agreements(comparison, shapes=dict(arguments.shape), seed=arguments.seed)
+    if len(comparison.profiles) == len(arguments.sources):
+        of_onnx = tuple(
+            with_providers(profile, path, arguments, arguments.device)
+            for profile, path in zip(comparison.profiles, arguments.sources, strict=True)
+        )
+        comparison = msgspec.structs.replace(comparison, profiles=of_onnx)
     write_reports(comparison, arguments)
     if exit_code == INTERRUPTED_EXIT:
         print_note("interrupted")

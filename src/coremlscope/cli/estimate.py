@@ -10,7 +10,7 @@ from coremlscope.base.errors import UsageError
 from coremlscope.base.site import page
 from coremlscope.cli.command import Command, add_compute_units, add_reports, add_shape, read_path
 from coremlscope.cli.lookup import add_devices, choose_devices
-from coremlscope.cli.providers import add_provider, is_onnx, shapes_of, with_providers
+from coremlscope.cli.providers import add_provider, check_no_provider, is_onnx, shapes_of, with_providers
 from coremlscope.cli.repetitions import add_function
 from coremlscope.cli.reports import write_reports
 from coremlscope.reports.renderers import PROFILES_RENDERERS, RENDERERS, find_renderer
@@ -84,6 +84,8 @@ def _run(arguments: argparse.Namespace) -> int:
     is_list = len(models) > 1
     if is_list:
         check_formats(arguments.output)
+    if not any(map(is_onnx, models)):
+        check_no_provider(arguments)
     profiles = [
         api.estimate(
             path,
@@ -98,7 +100,7 @@ def _run(arguments: argparse.Namespace) -> int:
         for path in models
     ]
     profiles = [
-        with_providers(profile, path, arguments) if is_onnx(path) else profile
+        with_providers(profile, path, arguments, devices)
         for profile, path in zip(profiles, models, strict=True)
     ]
     write_reports(

@@ -113,14 +113,15 @@ def _plan_onnx(arguments: argparse.Namespace) -> int:
     from coremlscope.reports.json import render_values
     from coremlscope.reports.provider import onnx_document, onnx_to_json
 
+    devices = choose_devices(arguments)
     profile = api.plan(
         arguments.model,
-        choose_devices(arguments),
+        devices,
         os=arguments.os,
         compute_units=arguments.compute_units,
         shapes=shapes_of(arguments.model, arguments),
     )
-    profile = with_providers(profile, arguments.model, arguments)
+    profile = with_providers(profile, arguments.model, arguments, devices)
     write_reports(profile, arguments, onnx_document(profile), lambda: render_values(onnx_to_json(profile)))
     return 0
 

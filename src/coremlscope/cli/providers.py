@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
 from coremlscope.base.errors import UsageError
 from coremlscope.cli.command import one_of
-from coremlscope.cli.lookup import choose_devices
 
 if TYPE_CHECKING:
     from coremlscope.planning.onnxruntime.case import Format
@@ -41,7 +41,7 @@ def add_provider(parser: argparse.ArgumentParser) -> None:
 
 
 def check_no_provider(arguments: argparse.Namespace) -> None:
-    """Checks that no option for ONNX is given with another model.
+    """Checks that no option for ONNX is given with other models.
 
     Raises:
         UsageError: One is.
@@ -51,15 +51,26 @@ def check_no_provider(arguments: argparse.Namespace) -> None:
             raise UsageError(f"--{option} is for ONNX models", "leave it out, or name a .onnx file")
 
 
-def with_providers(profile: Profile, path: Path, arguments: argparse.Namespace) -> Profile:
-    """Adds what ONNX Runtime makes of an ONNX model to its profile; see `add_providers`."""
+def with_providers(
+    profile: Profile, path: object, arguments: argparse.Namespace, devices: Sequence[str]
+) -> Profile:
+    """Adds what ONNX Runtime makes of an ONNX model to its profile; see `add_providers`.
+
+    Args:
+        profile: The profile.
+        path: The model; without a change if it is no ONNX model.
+        arguments: The options.
+        devices: The devices for which that is estimated.
+    """
+    if not is_onnx(path):
+        return profile
     from coremlscope.api.providers import add_providers
     from coremlscope.devices import find_devices
 
     return add_providers(
         profile,
         path,
-        find_devices(choose_devices(arguments), arguments.os),
+        find_devices(devices, arguments.os) if devices else (),
         _FORMATS if arguments.format is None else (arguments.format,),
         release=arguments.ort,
         shapes=dict(arguments.shape),

@@ -12,6 +12,7 @@ from coremlscope.planning.answer.comparison import compare_answers
 from coremlscope.reports.difference import describe_operations, fact_rows, format_ratio
 from coremlscope.reports.document import Block, Column, Heading, Hint, Item, Table, Text
 from coremlscope.reports.figures import EXTRAPOLATED, milliseconds, within_ms
+from coremlscope.reports.provider import provider_comparison, verdict_section
 from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.reports.words import model_name, plural
 from coremlscope.results.answer import Answer, AnswerPair, Proposal
@@ -49,9 +50,11 @@ def answer_document(
     """
     if comparison is None:
         yield from answer_blocks(profiles[0], most=most)
+        yield from verdict_section(profiles[0])
     else:
         yield from _pairs(profiles, [subject.label for subject in comparison.subjects])
         yield from _differences(comparison)
+        yield from provider_comparison(profiles, [subject.label for subject in comparison.subjects])
         yield from _notes(profiles)
     has_figures = any(one.latency is not None for profile in profiles for one in profile.answers)
     yield Hint(_next(profiles, has_figures=has_figures))
@@ -305,7 +308,7 @@ def _between(before_s: float, after_s: float) -> str:
 
 def _next(profiles: Sequence[Profile], *, has_figures: bool) -> str:
     if any(profile.model.container == "onnx" for profile in profiles):
-        others = "by ONNX Runtime's Core ML provider: `coremlscope plan MODEL`"
+        others = "operators outside Core ML, and why: `coremlscope plan MODEL`"
         return f"{others}; measured here: `coremlscope profile MODEL`"
     if not has_figures:
         return "more: `coremlscope inspect MODEL`; measured here: `coremlscope profile MODEL`"

@@ -38,6 +38,7 @@ from coremlscope.reports.document import (
     numbers,
 )
 from coremlscope.reports.migration import agreement_lines, group_rows, work_lines
+from coremlscope.reports.provider import provider_comparison
 from coremlscope.reports.renderers import COMPARISON_RENDERERS, describe_formats
 from coremlscope.reports.side_by_side import side_by_side, side_by_side_document
 from coremlscope.reports.words import plural
@@ -54,6 +55,7 @@ def comparison_document(comparison: Comparison) -> Iterator[Block]:
     yield from (Text(line, "strong", 0) for line in verdict_lines(comparison))
     yield from side_by_side(comparison.profiles, names)
     yield from _facts(comparison, names)
+    yield from provider_comparison(comparison.profiles, names)
     is_folded = len(comparison.differences) > _LISTED_SUBJECTS
     for difference in comparison.differences:
         title = f"{names[difference.other]} against {names[0]}"

@@ -21,6 +21,7 @@ from coremlscope.results.provider import (
     CORE_ML_PROVIDER,
     LoggedNode,
     ProviderAgreement,
+    ProviderEstimate,
     ProviderFix,
     ProviderLog,
     ProviderReport,
@@ -48,6 +49,13 @@ _VERDICT_COLUMNS = (
     Column("with the provider"),
     Column("CPU provider"),
     Column("converted by coremltools", rank=1),
+)
+_COMPARED_COLUMNS = (
+    Column("model", is_code=True),
+    Column("format"),
+    Column("Core ML models", is_number=True),
+    Column("operators in them"),
+    Column("estimated"),
 )
 _RULE_COLUMNS = (
     Column("operator", is_code=True),
@@ -78,12 +86,12 @@ _OUTCOMES = {
 
 
 def verdict_section(profile: Profile) -> Iterator[Block]:
-    """Yields whether the provider is faster than ONNX Runtime's CPU provider, by device."""
-    if not profile.provider_verdicts:
+    """Yields what ONNX Runtime makes of an ONNX model, and whether its provider is faster, by device."""
+    if not profile.providers:
         return
-    yield Heading(
-        "ONNX Runtime on a device", "estimated, not measured; the CPU provider within a factor of 2"
-    )
+    doubt = "estimated, not measured; the CPU provider within a factor of 2"
+    yield Heading("With ONNX Runtime", doubt if profile.provider_verdicts else "its Core ML provider")
+    yield Text(f"{_sentence(profile)}.", "strong")
     yield Table(
         _VERDICT_COLUMNS,
         [
@@ -97,6 +105,60 @@ def verdict_section(profile: Profile) -> Iterator[Block]:
             for one in profile.provider_verdicts
         ],
     )
+
+
+def provider_comparison(profiles: Sequence[Profile], names: Sequence[str]) -> Iterator[Block]:
+    """Yields what ONNX Runtime's Core ML provider makes of several models, where they are ONNX models."""
+    rows = [
+        (
+            name,
+            _FORMATS[report.format],
+            str(report.models),
+            f"{report.supported} of {report.nodes}",
+            *(_time(one.latency) for one in _fastest(report.estimates)[:1]),
+        )
+        for profile, name in zip(profiles, names, strict=True)
+        for report in profile.providers
+    ]
+    if rows:
+        yield Heading("With ONNX Runtime", "its Core ML provider")
+        yield Table(_COMPARED_COLUMNS, [(*row, *[""] * (len(_COMPARED_COLUMNS) - len(row))) for row in rows])
+
+
+def _sentence(profile: Profile) -> str:
+    """Returns the verdict on the first device in one clause, with the fix that helps most."""
+    models = {one.format: plural(one.models, "Core ML model") for one in profile.providers}
+    verdict = next(iter(profile.provider_verdicts), None)
+    if verdict is None or verdict.cpu is None or (verdict.provider is None and verdict.outcome == "unknown"):
+        counts = ", ".join(f"{count} ({_FORMATS[name]})" for name, count in models.items())
+        return f"{counts}; what is faster is not known"
+    cpu = f"the CPU provider takes {format_duration(verdict.cpu.value)}"
+    if verdict.provider is None:
+        return f"On {verdict.device} {cpu}, and the Core ML provider takes no operator"
+    setting = f"{_FORMATS[verdict.format]}, {verdict.compute_units}"
+    core_ml = f"{format_duration(verdict.provider.value)} in {models[verdict.format]} ({setting})"
+    close = "too close to call: " if verdict.outcome == "close" else ""
+    text = f"On {verdict.device} {close}{cpu}, the Core ML provider {core_ml}"
+    fixes = [
+        (one.latency.value, fix)
+        for report in profile.providers
+        for fix in report.fixes
+        for one in fix.estimates
+        if one.device == verdict.device
+    ]
+    seconds, fix = min(fixes, key=lambda one: one[0], default=(verdict.provider.value, None))
+    if fix is None or seconds >= verdict.provider.value:
+        return text
+    return f"{text}, and {format_duration(seconds)} after one change to {_operators(fix)}: {fix.fix}"
+
+
+def _operators(fix: ProviderFix) -> str:
+    return plural(fix.count, "operator")
+
+
+def _fastest(estimates: Sequence[ProviderEstimate]) -> list[ProviderEstimate]:
+    """Returns the estimates on the first device, the fastest first."""
+    return sorted(estimates[:_SETTINGS], key=lambda one: one.latency.value)
 
 
 def _best(verdict: ProviderVerdict) -> str:
@@ -139,8 +201,8 @@ def _after(fix: ProviderFix | None) -> str:
     """Returns the Core ML models after a fix, with the least time on the first device."""
     if fix is None:
         return ""
-    best = min((one.latency for one in fix.estimates[:_SETTINGS]), key=lambda one: one.value, default=None)
-    return plural(fix.models, "model") + (f", {_time(best)}" if best is not None else "")
+    times = [_time(one.latency) for one in _fastest(fix.estimates)[:1]]
+    return ", ".join([plural(fix.models, "model"), *times])
 
 
 def _partitions(report: ProviderReport) -> str:
@@ -246,6 +308,12 @@ def onnx_to_json(profile: Profile) -> dict[str, Any]:
         "providers": providers,
         "verdicts": [msgspec.to_builtins(one) for one in profile.provider_verdicts],
     }
+
+
+def provider_values(profiles: Sequence[Profile]) -> dict[str, Any]:
+    """Returns what ONNX Runtime makes of ONNX models, under the key that JSON has; nothing without any."""
+    found = [onnx_to_json(profile) for profile in profiles if profile.providers]
+    return {"onnxruntime": found} if found else {}
 
 
 def provider_rules_document(rules: Sequence[ProviderRule]) -> Iterator[Block]:

@@ -1,0 +1,57 @@
+"""What verbs say of ONNX models in ONNX Runtime."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coremlscope.cli import main
+
+onnx = pytest.importorskip("onnx")
+
+
+def _write(path: Path, op: str) -> str:
+    from onnx import TensorProto, helper
+
+    nodes = [
+        helper.make_node(kind, [f"v{k}"], [f"v{k + 1}"]) for k, kind in enumerate(["Relu", op, "Relu", op])
+    ]
+    ends = [helper.make_tensor_value_info(f"v{k}", TensorProto.FLOAT, [1, 64, 56, 56]) for k in (0, 4)]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return str(path)
+
+
+def test_the_bare_verb_says_what_the_provider_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _write(tmp_path / "a.onnx", "Neg")
+    assert main([path, "--device", "m2", "--json", "-"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["onnxruntime"]
+    assert [(one["format"], one["models"]) for one in found["providers"]] == [
+        ("neuralnetwork", 2),
+        ("mlprogram", 2),
+    ]
+    assert [one["device"] for one in found["verdicts"]] == ["M2"]
+    assert main([path, "--device", "m2", "--format", "mlprogram"]) == 0
+    text = capsys.readouterr().out
+    assert "in 2 Core ML models (MLProgram" in text
+    assert "multiply by -1" in text
+
+
+def test_models_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [_write(tmp_path / f"{op}.onnx", op) for op in ("Neg", "Tanh")]
+    reports = [*paths, "--device", "m2", "--iterations", "2", "--json", "-"]
+    assert main(["compare", *reports]) == 0
+    values: Any = json.loads(capsys.readouterr().out)
+    models = [[one["models"] for one in profile["providers"]] for profile in values["profiles"]]
+    assert models == [[2, 2], [1, 1]]
+
+
+@pytest.mark.parametrize("verb", [[], ["compare"], ["estimate"], ["plan"]])
+def test_options_are_for_onnx(verb: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*verb, "conv(dilations=1)" if verb else "a.mlpackage", "--ort", "1.27"]) != 0
+    assert "ONNX" in capsys.readouterr().err
