@@ -80,6 +80,23 @@ def test_a_second_round() -> None:
     assert report.models == 43
 
 
+@pytest.mark.parametrize(("opset", "nodes", "supported"), [(18, 25, 14), (21, 29, 14)])
+def test_a_group_normalization_that_is_expanded(opset: int, nodes: int, supported: int) -> None:
+    built = Built(opset)
+    value = built.input([1, 8, 4, 4])
+    relu = built.node("Relu", value, shape=[1, 8, 4, 4])
+    weights = [built.constant([0.0] * (2 if opset == 18 else 8)) for _ in range(2)]
+    norm = built.node("GroupNormalization", relu, *weights, shape=[1, 8, 4, 4], num_groups=2)
+    built.node("Relu", norm, shape=[1, 8, 4, 4])
+    rounds = built.divide("neuralnetwork").report.rounds
+    assert [(one.partitions, one.nodes, one.supported) for one in rounds] == [
+        (2, 3, 2),
+        # Each partition of the first round is one operator, which Core ML does not get again.
+        (rounds[1].partitions, nodes + 2, supported),
+    ]
+    assert [one.models for one in (built.divide("mlprogram").report,)] == [1]
+
+
 def test_trivial_groups_are_dropped() -> None:
     built = Built()
     first = built.node("Transpose", built.input([2, 3]), shape=[3, 2], perm=[1, 0])

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence, Set
 import msgspec
 
 from coremlscope.formats.onnx.graph import Graph, Node, OnnxModel, sort_nodes
-from coremlscope.model.ir import DType, TensorType
 from coremlscope.planning.hazards.find import find_in_session
 from coremlscope.planning.hazards.hazard import Session
 from coremlscope.planning.onnxruntime.case import ProviderSettings
-from coremlscope.planning.onnxruntime.expansion import expand
+from coremlscope.planning.onnxruntime.expansion import Expansion, expand
 from coremlscope.planning.onnxruntime.grouping import group
 from coremlscope.planning.onnxruntime.judge import Judgement, judge
 from coremlscope.planning.onnxruntime.rules.rule import USE_FORMAT
@@ -299,11 +298,7 @@ def _is_trivial(node: Node) -> bool:
 
 def _expanded(one: _Round, model: OnnxModel, before: int) -> tuple[Graph, frozenset[str]] | None:
     """Returns the graph of the next round and the results of its new operators; None if nothing expands."""
-    types = dict(one.graph.types)
-
-    def dtype(name: str) -> DType | None:
-        return types[name].dtype if name in types else None
-
+    types, constants = dict(one.graph.types), dict(one.graph.constants)
     groups = {index: place for place, members in enumerate(one.kept) for index in members}
     nodes: list[Node] = [
         Node(
@@ -320,19 +315,17 @@ def _expanded(one: _Round, model: OnnxModel, before: int) -> tuple[Graph, frozen
     for index, node in enumerate(one.graph.nodes):
         if index in groups:
             continue
-        steps = expand(node, model.opset, dtype) if one.is_free[index] else ()
-        for step in steps:
+        found = expand(node, model.opset, types) if one.is_free[index] else Expansion()
+        for step in found.nodes:
             fresh.update(step.outputs)
-            source = types.get(node.inputs[0])
-            if source is not None:
-                # All steps work element by element, except sums over an axis, which keep the rank.
-                types.setdefault(step.outputs[0], source)
-                for name in step.inputs:
-                    types.setdefault(name, TensorType(source.dtype, ()))
-        nodes += steps or (node,)
+        for name, type_ in found.types.items():
+            types.setdefault(name, type_)
+        constants.update(found.constants)
+        nodes += found.nodes or (node,)
     if not fresh:
         return None
-    return msgspec.structs.replace(one.graph, nodes=sort_nodes(nodes), types=types), frozenset(fresh)
+    graph = msgspec.structs.replace(one.graph, nodes=sort_nodes(nodes), types=types, constants=constants)
+    return graph, frozenset(fresh)
 
 
 def _place(release: tuple[int, int], partitions: int) -> str:

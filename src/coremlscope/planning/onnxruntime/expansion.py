@@ -6,15 +6,20 @@ Runtime 1.32 by sessions of one operator.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
+import msgspec
+
+from coremlscope.base.arrays import np
 from coremlscope.formats.onnx.graph import Node
-from coremlscope.model.ir import DType
+from coremlscope.model.ir import Constant, DType, TensorType, constant
 
 #: A step of an expansion: the operator, its inputs and its result, by names within the expansion.
 _Step = tuple[str, tuple[str, ...], str]
 _Steps = tuple[_Step, ...]
 _X, _Y = "x", "y"
+#: The second and third input.
+_SCALE, _BIAS = "scale", "bias"
 
 _EXPANSIONS: Mapping[str, _Steps] = {
     "CastLike": (("Cast", (_X,), _Y),),
@@ -27,6 +32,74 @@ _EXPANSIONS: Mapping[str, _Steps] = {
         ("Mul", (_X, "s"), _Y),
     ),
 }
+#: GroupNormalization up to the mean and after the deviation is the same in both definitions.
+_MOMENTS: _Steps = (
+    ("Cast", (_SCALE,), "scale_t"),
+    ("Reshape", ("scale_t", "row"), "scale_row"),
+    ("Shape", (_X,), "space"),
+    ("Shape", (_X,), "batch"),
+    ("Shape", (_X,), "channels"),
+    ("Div", ("channels", "groups"), "group_size"),
+    ("Concat", ("batch", "groups", "group_size", "space"), "shape"),
+)
+_DEVIATION: _Steps = (
+    ("Reshape", ("grouped", "rows"), "g"),
+    ("ReduceMean", ("g", "last"), "mean"),
+    ("Sub", ("g", "mean"), "deviation"),
+    ("Mul", ("mean", "mean"), "square_of_mean"),
+    ("Mul", ("g", "g"), "square"),
+    ("ReduceMean", ("square", "last"), "mean_of_square"),
+    ("Sub", ("mean_of_square", "square_of_mean"), "variance"),
+    ("Cast", ("float_epsilon",), "epsilon"),
+    ("Add", ("variance", "epsilon"), "v"),
+    ("Sqrt", ("v",), "s"),
+    ("Div", ("deviation", "s"), "n"),
+)
+_AFFINE: _Steps = (
+    ("Cast", (_BIAS,), "bias_t"),
+    ("Reshape", ("bias_t", "row"), "bias_row"),
+    ("Add", ("scaled", "bias_row"), "biased"),
+)
+_GROUP_NORMALIZATION: Mapping[int, _Steps] = {
+    18: (
+        *_MOMENTS,
+        ("Reshape", (_X, "shape"), "grouped"),
+        *_DEVIATION,
+        ("Mul", ("scale_row", "n"), "scaled"),
+        *_AFFINE,
+        ("Shape", (_X,), "x_shape"),
+        ("Reshape", ("biased", "x_shape"), _Y),
+    ),
+    21: (
+        *_MOMENTS,
+        ("Cast", (_X,), "x_u"),
+        ("Reshape", ("x_u", "shape"), "grouped"),
+        *_DEVIATION,
+        ("Shape", ("x_u",), "x_shape"),
+        ("Reshape", ("n", "x_shape"), "normalized"),
+        ("Reshape", ("normalized", "rows"), "by_channel"),
+        ("Cast", ("by_channel",), "by_channel_t"),
+        ("Mul", ("scale_row", "by_channel_t"), "scaled"),
+        *_AFFINE,
+        ("Reshape", ("biased", "x_shape"), _Y),
+    ),
+}
+#: Attributes of its steps, and its constants.
+_ATTRIBUTES: Mapping[str, Mapping[str, object]] = {
+    "space": {"start": 2},
+    "batch": {"start": 0, "end": 1},
+    "channels": {"start": 1, "end": 2},
+}
+_CONSTANTS: Mapping[str, tuple[int, ...]] = {
+    "row": (1, -1, 1),
+    "rows": (0, 0, -1),
+    "last": (2,),
+    "groups": (1,),
+}
+#: The sizes of its integers, of its values of three axes, and of those with the input's type.
+_INTEGERS = {"space": 2, "batch": 1, "channels": 1, "group_size": 1, "shape": 5, "x_shape": 4}
+_SAME = frozenset({"x_u", "normalized", _Y})
+_GROUPED_RANK = 5
 #: Operators of float16 that no kernel of the CPU provider takes.
 _HALF_EXPANSIONS: Mapping[str, _Steps] = {
     "Gelu": (
@@ -56,37 +129,91 @@ _HALF_EXPANSIONS: Mapping[str, _Steps] = {
 _LEAST = {"Softmax": 13, "LogSoftmax": 13, "Gelu": 20}
 
 
-def expand(node: Node, opset: int, dtype: Callable[[str], DType | None]) -> tuple[Node, ...]:
-    """Returns the operators into which one is expanded; none if it stays.
+class Expansion(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operator is expanded into.
+
+    Attributes:
+        nodes: The operators; none if it stays.
+        types: The types of their results and constants.
+        constants: Their constants.
+    """
+
+    nodes: tuple[Node, ...] = ()
+    types: Mapping[str, TensorType] = {}
+    constants: Mapping[str, Constant] = {}
+
+
+def expand(node: Node, opset: int, types: Mapping[str, TensorType]) -> Expansion:
+    """Returns what ONNX Runtime expands an operator into.
 
     Args:
         node: The operator.
         opset: The version of ONNX's own operators.
-        dtype: Returns the element type of a value.
+        types: The types of values.
     """
-    if not node.is_own or not node.inputs or not node.outputs:
-        return ()
+    source = types.get(node.inputs[0]) if node.is_own and node.inputs and node.outputs else None
+    dtype = None if source is None else source.dtype
+    if source is None or dtype is None:
+        return Expansion()
     steps = _EXPANSIONS.get(node.op, ())
-    if not steps and opset >= _LEAST.get(node.op, opset + 1) and dtype(node.inputs[0]) is DType.FP16:
+    is_grouped = node.op == "GroupNormalization" and opset >= min(_GROUP_NORMALIZATION)
+    if is_grouped:
+        steps = _GROUP_NORMALIZATION[max(one for one in _GROUP_NORMALIZATION if one <= opset)]
+    elif not steps and opset >= _LEAST.get(node.op, opset + 1) and dtype is DType.FP16:
         steps = _HALF_EXPANSIONS.get(node.op, ())
-    place = {_X: node.inputs[0], _Y: node.outputs[0]}
+    place = dict(zip((_X, _SCALE, _BIAS), node.inputs, strict=False)) | {_Y: node.outputs[0]}
     names = {
         name: place.get(name, f"{node.outputs[0]}/{name}")
         for _, given, made in steps
         for name in (*given, made)
     }
-    return tuple(
-        Node(
-            op=op,
-            domain="",
-            name=f"{node.label}/{op}",
-            inputs=tuple(names[name] for name in given),
-            outputs=(names[made],),
-            attributes={"to": _number(dtype(place[_X]))} if op == "Cast" else {},
-        )
-        for op, given, made in steps
+    made = {made for _, _, made in steps}
+    fresh: dict[str, TensorType] = {}
+    for name, own in names.items():
+        if is_grouped and name in made:
+            fresh[own] = _type_in_group(name, source)
+        elif name in made:
+            # All steps work element by element, except sums over an axis, which keep the rank.
+            fresh[own] = source
+        elif name not in place:
+            fresh[own] = TensorType(dtype, ())
+    constants = {
+        names[name]: constant(np.array(values, np.int64), DType.INT64)
+        for name, values in _CONSTANTS.items()
+        if name in names
+    }
+    fresh.update(
+        {
+            names[name]: TensorType(DType.INT64, (len(_CONSTANTS[name]),))
+            for name in _CONSTANTS
+            if name in names
+        }
+    )
+    number = {DType.FP16: 10, DType.FP64: 11}.get(dtype, 1)
+    return Expansion(
+        nodes=tuple(
+            Node(
+                op=op,
+                domain="",
+                name=f"{node.label}/{op}",
+                inputs=tuple(names[name] for name in given),
+                outputs=(names[result],),
+                attributes={"to": number} if op == "Cast" else _ATTRIBUTES.get(result, {}),
+            )
+            for op, given, result in steps
+        ),
+        types=fresh,
+        constants=constants,
     )
 
 
-def _number(dtype: DType | None) -> int:
-    return {DType.FP16: 10, DType.FP64: 11}.get(dtype, 1) if dtype is not None else 1
+def _type_in_group(name: str, source: TensorType) -> TensorType:
+    """Returns the type of a step of GroupNormalization, as ONNX Runtime infers it: sizes are lost."""
+    if name in _INTEGERS:
+        return TensorType(DType.INT64, (_INTEGERS[name],))
+    if name in _SAME:
+        return source
+    if name.startswith(("scale_", "bias_")):
+        return TensorType(source.dtype, (1,) if name.endswith("_t") else (1, 1, 1))
+    rank = _GROUPED_RANK if name == "grouped" else 3
+    return TensorType(source.dtype, (1,) * 3 if name.startswith("by_channel") else (None,) * rank)
