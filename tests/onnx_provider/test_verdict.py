@@ -13,7 +13,9 @@ from onnx import helper, numpy_helper
 from coremlscope.base.figures import Figure
 from coremlscope.cli import main
 from coremlscope.devices import find_device
+from coremlscope.model.ir import DType
 from coremlscope.planning.onnxruntime.pricing import Pricing, decide
+from coremlscope.planning.onnxruntime.rules.table import FLOAT_MODEL
 from coremlscope.results.provider import ProviderReport
 from tests.onnx_provider.build import Built
 
@@ -148,3 +150,26 @@ def test_unknown_releases_and_dimensions(model: Path, capsys: pytest.CaptureFixt
     assert main(["plan", str(model), "--device", "m2", "--ort", "1.12"]) == 2
     assert main(["plan", str(model), "--device", "m2", "--shape", "size=2"]) == 4
     assert "batch" in capsys.readouterr().err
+
+
+def test_the_float_model_is_the_fix_of_a_quantised_one() -> None:
+    built, shape = Built(), [1, 8, 4, 4]
+    scale, value = built.constant(0.5), built.input(shape)
+    for _ in range(2):
+        codes = built.constant(np.zeros((8, 8, 1, 1)), DType.INT8)
+        weight = built.node("DequantizeLinear", codes, scale, shape=[8, 8, 1, 1])
+        value = built.node("Conv", value, weight, shape=shape)
+        quantised = built.node("QuantizeLinear", value, scale, shape=shape, dtype=DType.INT8)
+        value = built.node("DequantizeLinear", quantised, scale, shape=shape)
+    division = built.divide("neuralnetwork")
+    (fix,) = division.report.fixes
+    assert (division.report.models, fix.fix, fix.count) == (0, FLOAT_MODEL, 8)
+    assert (fix.models, fix.supported) == (1, 2)
+    assert [node.op for node in division.fixed[0].graph.nodes] == ["Conv", "Conv"]
+
+
+def test_flatten_has_a_replacement() -> None:
+    built = Built()
+    built.node("Flatten", built.node("Relu", built.input([1, 8, 4, 4]), shape=[1, 8, 4, 4]), shape=[1, 128])
+    (fix,) = built.divide("mlprogram").report.fixes
+    assert (fix.fix, fix.models, fix.supported) == ("write it as Reshape to a constant shape", 1, 2)

@@ -13,8 +13,9 @@ from coremlscope.planning.onnxruntime.case import ProviderSettings
 from coremlscope.planning.onnxruntime.expansion import Expansion, expand
 from coremlscope.planning.onnxruntime.grouping import group
 from coremlscope.planning.onnxruntime.judge import Judgement, judge
+from coremlscope.planning.onnxruntime.quantisation import without_quantisation
 from coremlscope.planning.onnxruntime.rules.rule import USE_FORMAT
-from coremlscope.planning.onnxruntime.rules.table import OPERATORS, TRIVIAL_DROPPED
+from coremlscope.planning.onnxruntime.rules.table import FLOAT_MODEL, OPERATORS, TRIVIAL_DROPPED
 from coremlscope.results.provider import LeftNode, LeftRule, ProviderFix, ProviderReport, Round
 
 #: ONNX Runtime's line.
@@ -190,7 +191,12 @@ def _fixes(
             kept_out.setdefault(rule.fix, set()).add(index)
     found = []
     for text, members in kept_out.items():
-        course = _course(_all_rounds(model, settings, judgement, members))
+        if text == FLOAT_MODEL:
+            graph = without_quantisation(first.graph)
+            floats = msgspec.structs.replace(model, graph=graph)
+            course = _course(_all_rounds(floats, settings, _judge(graph, floats, settings)))
+        else:
+            course = _course(_all_rounds(model, settings, judgement, members))
         fix = ProviderFix(
             fix=text,
             count=len(members),

@@ -8,10 +8,11 @@ import msgspec
 
 from coremlscope.formats.onnx.graph import Graph, Node
 from coremlscope.planning.onnxruntime.case import Case, ProviderSettings
+from coremlscope.planning.onnxruntime.quantisation import is_dequantised_constant
 from coremlscope.planning.onnxruntime.rules.definitions import definition_of
 from coremlscope.planning.onnxruntime.rules.general import CONDITIONS, DEFAULT, EARLY_INT64
 from coremlscope.planning.onnxruntime.rules.rule import USE_FORMAT, Condition, Operator
-from coremlscope.planning.onnxruntime.rules.table import FORMAT_NAMES, OPERATORS, REPLACEMENTS
+from coremlscope.planning.onnxruntime.rules.table import FLOAT_MODEL, FORMAT_NAMES, OPERATORS, REPLACEMENTS
 from coremlscope.results.provider import LeftRule
 
 #: The rules on operators as a whole.
@@ -93,10 +94,17 @@ def _reason(case: Case) -> LeftRule | None:
         return reason
     for condition in _conditions(row):
         if condition.applies(case.settings.format, case.settings.release) and condition.fails(case):
-            return LeftRule(condition.id, condition.reason, condition.fix, condition.source or row.source)
+            fix = FLOAT_MODEL if _reads_quantised(case) else condition.fix
+            return LeftRule(condition.id, condition.reason, fix, condition.source or row.source)
         if condition is CONDITIONS[-1] and (reason := _of_type(case, row)) is not None:
             return reason
     return None
+
+
+def _reads_quantised(case: Case) -> bool:
+    """True for an operator with a weight that another makes floats of."""
+    makers = (case.makers.get(name) for name in case.node.inputs[1:])
+    return any(is_dequantised_constant(maker, case.graph) for maker in makers)
 
 
 def _conditions(row: Operator) -> Iterator[Condition]:
@@ -115,7 +123,8 @@ def _of_operator(case: Case, row: Operator) -> LeftRule | None:
         return LeftRule(
             WRONG_FORMAT,
             f"the provider takes it with {FORMAT_NAMES[other]} only",
-            f"{USE_FORMAT} {FORMAT_NAMES[other]}"
+            REPLACEMENTS.get(case.node.op)
+            or f"{USE_FORMAT} {FORMAT_NAMES[other]}"
             + (f" with ONNX Runtime {_text(earliest)} or later" if release < earliest else ""),
             row.source,
         )

@@ -25,6 +25,7 @@ from coremlscope.ops.spec import work_of
 from coremlscope.ops.traits import Trait
 from coremlscope.planning.forecast.planner import forecast
 from coremlscope.planning.onnxruntime.division import Course, Division, Partition
+from coremlscope.planning.onnxruntime.quantisation import DEQUANTIZE, QUANTIZE
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.provider import ProviderEstimate, ProviderReport, ProviderVerdict
 from coremlscope.runtime.execution.binding import sharing_bindings
@@ -159,8 +160,12 @@ class Pricing:
         return types, works
 
     def cpu(self, device: Device) -> Figure | None:
-        """Returns the seconds of a prediction by the CPU provider alone; None where they are not known."""
-        return self._on_cpu(self._model.graph.nodes, self._work, device)
+        """Returns the seconds of a prediction by the CPU provider alone; None where they are not known.
+
+        There, ONNX Runtime makes one operator of a quantised one and what surrounds it.
+        """
+        nodes = [one for one in self._model.graph.nodes if one.op not in (QUANTIZE, DEQUANTIZE)]
+        return self._on_cpu(nodes, self._work, device)
 
     def _on_cpu(self, nodes: Sequence[Node], work: Mapping[str, NodeWork], device: Device) -> Figure | None:
         if any(node.bodies or node.op in _UNCOUNTED for node in nodes):

@@ -24,18 +24,24 @@ RELEASES: tuple[Release, ...] = ((1, 20), (1, 21), (1, 22), (1, 23), (1, 25), (1
 
 #: The release from which groups of trivial operators alone are dropped (pull request 28293).
 TRIVIAL_DROPPED = (1, 27)
+#: The fix for quantised operators.
+FLOAT_MODEL = "run the float model: the provider takes no quantised operator"
 #: What to write instead of an operator without a builder.
 REPLACEMENTS: Mapping[str, str] = {
     "Abs": "write it as Max of x and -x with MLProgram",
-    "DequantizeLinear": "run the float model: the provider takes no quantised operator",
-    "DynamicQuantizeLinear": "run the float model: the provider takes no quantised operator",
+    "DequantizeLinear": FLOAT_MODEL,
+    "DynamicQuantizeLinear": FLOAT_MODEL,
     "Einsum": "write it as MatMul and Transpose",
     "Expand": "write it as Tile (ONNX Runtime 1.27 or later)",
+    "Flatten": "write it as Reshape to a constant shape",
     "HardSwish": "write it as HardSigmoid and Mul, or export below opset 14",
     "LogSoftmax": "write it as Softmax, and take the logarithm outside",
     "Mish": "write it as Softplus, Tanh and Mul with MLProgram",
     "Neg": "multiply by -1",
-    "QuantizeLinear": "run the float model: the provider takes no quantised operator",
+    "QLinearAdd": FLOAT_MODEL,
+    "QLinearConv": FLOAT_MODEL,
+    "QLinearMatMul": FLOAT_MODEL,
+    "QuantizeLinear": FLOAT_MODEL,
     "ReduceL2": "write it as Mul, ReduceSum and Sqrt",
     "Sum": "write it as Add",
     "Swish": "write it as Sigmoid and Mul",
