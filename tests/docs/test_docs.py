@@ -158,7 +158,9 @@ def test_commands_are_ones_that_exist(page: str) -> None:
         program, name, *arguments = shlex.split(line, comments=True)
         if program == "make":
             assert name in targets | {".venv/.dev"}, line
-        elif name != "--help" and not name.endswith(".mlpackage"):  # without a verb, the first answer
+        elif name != "--help" and not name.endswith(
+            (".mlpackage", ".onnx")
+        ):  # without a verb, the first answer
             assert name in verbs, line
             parser = Parser(prog=name)
             verbs[name].configure(parser)

@@ -6,7 +6,7 @@ Runtime 1.32 by sessions of one operator.)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -60,29 +60,32 @@ _AFFINE: _Steps = (
     ("Reshape", ("bias_t", "row"), "bias_row"),
     ("Add", ("scaled", "bias_row"), "biased"),
 )
-_GROUP_NORMALIZATION: Mapping[int, _Steps] = {
-    18: (
-        *_MOMENTS,
-        ("Reshape", (_X, "shape"), "grouped"),
-        *_DEVIATION,
-        ("Mul", ("scale_row", "n"), "scaled"),
-        *_AFFINE,
-        ("Shape", (_X,), "x_shape"),
-        ("Reshape", ("biased", "x_shape"), _Y),
-    ),
-    21: (
-        *_MOMENTS,
-        ("Cast", (_X,), "x_u"),
-        ("Reshape", ("x_u", "shape"), "grouped"),
-        *_DEVIATION,
-        ("Shape", ("x_u",), "x_shape"),
-        ("Reshape", ("n", "x_shape"), "normalized"),
-        ("Reshape", ("normalized", "rows"), "by_channel"),
-        ("Cast", ("by_channel",), "by_channel_t"),
-        ("Mul", ("scale_row", "by_channel_t"), "scaled"),
-        *_AFFINE,
-        ("Reshape", ("biased", "x_shape"), _Y),
-    ),
+#: The operators with steps by definition.
+_GROUPED: Mapping[str, Mapping[int, _Steps]] = {
+    "GroupNormalization": {
+        18: (
+            *_MOMENTS,
+            ("Reshape", (_X, "shape"), "grouped"),
+            *_DEVIATION,
+            ("Mul", ("scale_row", "n"), "scaled"),
+            *_AFFINE,
+            ("Shape", (_X,), "x_shape"),
+            ("Reshape", ("biased", "x_shape"), _Y),
+        ),
+        21: (
+            *_MOMENTS,
+            ("Cast", (_X,), "x_u"),
+            ("Reshape", ("x_u", "shape"), "grouped"),
+            *_DEVIATION,
+            ("Shape", ("x_u",), "x_shape"),
+            ("Reshape", ("n", "x_shape"), "normalized"),
+            ("Reshape", ("normalized", "rows"), "by_channel"),
+            ("Cast", ("by_channel",), "by_channel_t"),
+            ("Mul", ("scale_row", "by_channel_t"), "scaled"),
+            *_AFFINE,
+            ("Reshape", ("biased", "x_shape"), _Y),
+        ),
+    }
 }
 #: Attributes of its steps, and its constants.
 _ATTRIBUTES: Mapping[str, Mapping[str, object]] = {
@@ -152,44 +155,13 @@ def expand(node: Node, opset: int, types: Mapping[str, TensorType]) -> Expansion
         types: The types of values.
     """
     source = types.get(node.inputs[0]) if node.is_own and node.inputs and node.outputs else None
-    dtype = None if source is None else source.dtype
-    if source is None or dtype is None:
+    steps = () if source is None else _steps(node.op, opset, source.dtype)
+    if source is None or not steps:
         return Expansion()
-    steps = _EXPANSIONS.get(node.op, ())
-    is_grouped = node.op == "GroupNormalization" and opset >= min(_GROUP_NORMALIZATION)
-    if is_grouped:
-        steps = _GROUP_NORMALIZATION[max(one for one in _GROUP_NORMALIZATION if one <= opset)]
-    elif not steps and opset >= _LEAST.get(node.op, opset + 1) and dtype is DType.FP16:
-        steps = _HALF_EXPANSIONS.get(node.op, ())
     place = dict(zip((_X, _SCALE, _BIAS), node.inputs, strict=False)) | {_Y: node.outputs[0]}
-    names = {
-        name: place.get(name, f"{node.outputs[0]}/{name}")
-        for _, given, made in steps
-        for name in (*given, made)
-    }
-    made = {made for _, _, made in steps}
-    fresh: dict[str, TensorType] = {}
-    for name, own in names.items():
-        if is_grouped and name in made:
-            fresh[own] = _type_in_group(name, source)
-        elif name in made:
-            # All steps work element by element, except sums over an axis, which keep the rank.
-            fresh[own] = source
-        elif name not in place:
-            fresh[own] = TensorType(dtype, ())
-    constants = {
-        names[name]: constant(np.array(values, np.int64), DType.INT64)
-        for name, values in _CONSTANTS.items()
-        if name in names
-    }
-    fresh.update(
-        {
-            names[name]: TensorType(DType.INT64, (len(_CONSTANTS[name]),))
-            for name in _CONSTANTS
-            if name in names
-        }
-    )
-    number = {DType.FP16: 10, DType.FP64: 11}.get(dtype, 1)
+    names = {name: place.get(name, f"{node.outputs[0]}/{name}") for name in _names(steps)}
+    constants = {name: values for name, values in _CONSTANTS.items() if name in names}
+    number = {DType.FP16: 10, DType.FP64: 11}.get(source.dtype, 1)
     return Expansion(
         nodes=tuple(
             Node(
@@ -202,18 +174,48 @@ def expand(node: Node, opset: int, types: Mapping[str, TensorType]) -> Expansion
             )
             for op, given, result in steps
         ),
-        types=fresh,
-        constants=constants,
+        types=_types(node.op, steps, names, source),
+        constants={
+            names[name]: constant(np.array(values, np.int64), DType.INT64)
+            for name, values in constants.items()
+        },
     )
+
+
+def _names(steps: _Steps) -> Iterator[str]:
+    for _, given, result in steps:
+        yield from (*given, result)
+
+
+def _types(op: str, steps: _Steps, names: Mapping[str, str], source: TensorType) -> dict[str, TensorType]:
+    """Returns the types of results and constants; those of the inputs are known."""
+    made, scalar = {result for _, _, result in steps}, TensorType(source.dtype, ())
+    given = {_X, _SCALE, _BIAS}
+    if op in _GROUPED:
+        return {own: _type_in_group(name, source) for name, own in names.items() if name not in given}
+    # All steps work element by element, except sums over an axis, which keep the rank.
+    return {own: source if name in made else scalar for name, own in names.items() if name not in given}
+
+
+def _steps(op: str, opset: int, dtype: DType) -> _Steps:
+    if op in _GROUPED:
+        return next((_GROUPED[op][one] for one in (21, 18) if one <= opset), ())
+    if op in _EXPANSIONS or dtype is not DType.FP16 or opset < _LEAST.get(op, opset + 1):
+        return _EXPANSIONS.get(op, ())
+    return _HALF_EXPANSIONS.get(op, ())
 
 
 def _type_in_group(name: str, source: TensorType) -> TensorType:
     """Returns the type of a step of GroupNormalization, as ONNX Runtime infers it: sizes are lost."""
+    if name in _CONSTANTS:
+        return TensorType(DType.INT64, (len(_CONSTANTS[name]),))
     if name in _INTEGERS:
         return TensorType(DType.INT64, (_INTEGERS[name],))
     if name in _SAME:
         return source
     if name.startswith(("scale_", "bias_")):
         return TensorType(source.dtype, (1,) if name.endswith("_t") else (1, 1, 1))
+    if name == "float_epsilon":
+        return TensorType(source.dtype, ())
     rank = _GROUPED_RANK if name == "grouped" else 3
     return TensorType(source.dtype, (1,) * 3 if name.startswith("by_channel") else (None,) * rank)
