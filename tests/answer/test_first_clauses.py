@@ -64,7 +64,9 @@ def test_two_encoders_are_compared_by_their_best_settings() -> None:
         pytest.skip("the corpus is absent")
     second, first = paths
     base, other = (api.answer(path, "m1").answers for path in (first, second))
-    (pair,) = compare_answers(base, other)
+    pair, *under = compare_answers(base, other)
+    assert pair.is_best
+    assert [one.before.compute_units for one in under] == [one.compute_units for one in base]
     assert (pair.before.compute_units, pair.after.compute_units) == ("cpu_and_ne", "all")
     assert pair.ratio.value == pair.after.latency.value / pair.before.latency.value
     assert pair.ratio.low <= pair.ratio.value <= pair.ratio.high

@@ -17,7 +17,7 @@ from coremlscope.base.errors import UsageError
 from coremlscope.base.figures import Figure
 from coremlscope.describe.comparison.change import (
     Change,
-    change_of_figures,
+    change_of_plans,
     change_of_rounds,
     change_of_samples,
 )
@@ -26,6 +26,7 @@ from coremlscope.formats.sample import sample_model
 from coremlscope.measure.contract import Progress
 from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.model.ir import Model
+from coremlscope.planning.answer.comparison import compare_judged
 from coremlscope.reports.comparison import comparison_document
 from coremlscope.reports.markdown.writer import write_markdown
 from coremlscope.reports.plan import plan_document
@@ -99,18 +100,12 @@ def test_rounds_cancel_what_slows_down_both() -> None:
     assert change_of_samples(*flat).verdict in ("no change", "unclear")
 
 
-def test_plans_have_no_noise_and_estimates_have_errors() -> None:
+def test_plans_have_no_noise() -> None:
     planned = [Figure(value, value, value, "planned") for value in (1.0, 1.01)]
-    assert change_of_figures(*planned).verdict == "slower"
+    assert change_of_plans(*planned).verdict == "slower"
     # Profiles of version 0.1 keep six digits of planned costs.
     rounded = Figure(1.2345678, 1.2345678, 1.2345678, "planned"), Figure(1.23457, 1.23457, 1.23457, "planned")
-    assert change_of_figures(*rounded).verdict == "no change"
-    estimated = [Figure(value, value * 0.7, value * 1.4, "estimated") for value in (1.0, 1.2, 4.0)]
-    assert change_of_figures(estimated[0], estimated[1]).verdict == "unclear"
-    assert change_of_figures(estimated[0], estimated[2]).verdict == "slower"
-    assert change_of_figures(estimated[0], estimated[0]).verdict == "no change"
-    with pytest.raises(ValueError, match="figures of different origins"):
-        change_of_figures(planned[0], estimated[0])
+    assert change_of_plans(*rounded).verdict == "no change"
 
 
 def test_a_profile_differs_in_nothing_from_itself() -> None:
@@ -302,7 +297,7 @@ def test_saved_profiles(tmp_path: Path) -> None:
 
 def test_plans_for_the_same_device_are_compared() -> None:
     before, after = planned_profile(), planned_profile(slow=3)
-    (difference,) = compare_profiles([before, after]).differences
+    (difference,) = compare_judged([before, after]).differences
     first, second = difference.plans
     assert (first.before, first.after, second.after) == ("M1, all", "M1, all", "M1, cpu_only")
     assert (first.planned.ratio, first.planned.verdict) == (pytest.approx(3 / 2.25), "slower")
@@ -310,9 +305,9 @@ def test_plans_for_the_same_device_are_compared() -> None:
     assert first.latency is not None
     assert first.latency.origin == "estimated"
     assert (second.ops, second.planned.verdict, second.moved) == ((), "no change", 0)
-    (only,) = compare_profiles([before, after], settings=["cpu_only"]).differences[0].plans
+    (only,) = compare_judged([before, after], settings=["cpu_only"]).differences[0].plans
     assert only.before == "M1, cpu_only"
-    assert compare_profiles([before, after]).slower_by(0.2) == ("sample.mlpackage #2",)
+    assert compare_judged([before, after]).slower_by(0.2) == ("sample.mlpackage #2",)
 
 
 def test_plans_for_different_devices_are_compared_without_estimates() -> None:
@@ -428,7 +423,7 @@ def test_without_two_of_one_kind_the_first_ones_stand_beside_each_other() -> Non
 def test_profiles_without_measurements_are_compared_by_their_plans(side: int) -> None:
     profiles = [planned_profile(), planned_profile(slow=3)]
     profiles[side] = msgspec.structs.replace(profiles[side], measurements=())
-    comparison = compare_profiles(profiles)
+    comparison = compare_judged(profiles)
     (difference,) = comparison.differences
     assert (difference.measured, difference.incomparable) == ((), "")
     assert (difference.phases, difference.rows, difference.kinds) == ({}, (), ())

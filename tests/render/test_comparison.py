@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from coremlscope.describe.comparison.plans import plan_views
-from coremlscope.describe.comparison.profiles import compare_plans, compare_profiles
+from coremlscope.api.sources import compare_sources
+from coremlscope.base.units import format_ratio
+from coremlscope.describe.comparison.profiles import compare_profiles
+from coremlscope.planning.answer.comparison import compare_judged
 from coremlscope.reports.comparison import comparison_document
-from coremlscope.reports.difference import format_ratio
 from coremlscope.reports.terminal.writer import write_terminal
 from tests.support import golden
 from tests.support.comparisons import changed, small_comparison, timed
@@ -21,14 +22,14 @@ def test_screens(width: int) -> None:
 @pytest.mark.parametrize("width", [80, 140])
 def test_screens_of_plans(width: int) -> None:
     profile = planned_profile()
-    comparison = compare_plans(profile, plan_views(profile))
+    comparison = compare_sources([("one", profile)], [profile])
     golden.check(f"compare_plans_{width}.txt", write_terminal(comparison_document(comparison), width=width))
 
 
 @pytest.mark.parametrize("width", [40, 80, 100, 140, 200])
 def test_nothing_is_wider_than_the_terminal(width: int) -> None:
     three = compare_profiles([small_profile(), changed(), timed(changed(), linear=3)])
-    placed = compare_profiles([planned_profile(), planned_profile(slow=3)])
+    placed = compare_judged([planned_profile(), planned_profile(slow=3)])
     for comparison in (small_comparison(), three, placed):
         assert (
             max(map(len, write_terminal(comparison_document(comparison), width=width).splitlines())) <= width

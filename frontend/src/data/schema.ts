@@ -5,7 +5,7 @@ export type Bound = "activations" | "compute" | "dispatch" | "switches" | "weigh
 
 export type Certainty = "likely" | "unclear" | "unknown";
 
-export type ChangeVerdict = "faster" | "no change" | "slower" | "unclear";
+export type ChangeVerdict = "faster" | "no change" | "slower" | "unclear" | "unknown";
 
 export type ColumnQuantity = "bytes" | "count" | "milliseconds" | "number" | "seconds" | "share" | "text";
 
@@ -246,8 +246,10 @@ export interface Difference {
   compiled: string[];
   /** Changes of plans and estimates for devices, which are not measured. */
   plans: PlanChange[];
-  /** By device, the change of the estimates under the fastest setting of each subject. */
-  fastest: Record<string, Change>;
+  /** What the answers of both say by device and setting, each under its own best setting first. */
+  estimated: PairVerdict[];
+  /** These in a sentence; empty where nothing is estimated. */
+  answer: string;
   /** The work that a Core ML and a Core AI model have in common; null for models of one framework. */
   work: SharedWork | null;
   /** How their values agree; null if they were not compared. */
@@ -1075,6 +1077,30 @@ export interface OwnCalibration {
 export interface PageState {
   /** The largest model that can be sent. */
   max_upload_bytes: number;
+}
+
+/** Whether another model, device or setting is faster than a base, and the two rows that say so. */
+export interface PairVerdict {
+  /** The device of the base. */
+  device: string;
+  /** Its system. */
+  os: string;
+  /** Whether each side is under its own best setting; else both are under given ones. */
+  is_best: boolean;
+  /** The setting of the base and its latency; null where none is known. */
+  before: SettingChoice | null;
+  /** Those of the other side. */
+  after: SettingChoice | null;
+  /** Seconds of the other side divided by those of the base, with an 80 % interval; null where one of them is not known. */
+  ratio: Figure | null;
+  /** Whether the other side is faster: the worst of its premises. */
+  verdict: ChangeVerdict;
+  /** What makes it doubtful, the worst first. */
+  doubts: string[];
+  /** What goes wrong on either side, before any speed. */
+  hazards: string[];
+  /** It in a sentence. */
+  text: string;
 }
 
 /** A benchmarked phase and its samples. */

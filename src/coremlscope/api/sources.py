@@ -17,7 +17,6 @@ from coremlscope.describe.comparison.profiles import (
     Comparison,
     Rounds,
     compare_plans,
-    compare_profiles,
     label_subjects,
 )
 from coremlscope.measure.contract import MeasuredModel, Measurer, Progress, resolve_settings
@@ -25,6 +24,7 @@ from coremlscope.measure.embedded.isolated import IsolatedMeasurer
 from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.measure.partial import ends_work, interrupted, is_interrupted
 from coremlscope.model.ir import Model
+from coremlscope.planning.answer.comparison import compare_judged, judge_plans
 from coremlscope.planning.forecast.planner import Forecast
 from coremlscope.results.measurement import Measurement, Phase, Settings
 from coremlscope.results.model import ModelSummary
@@ -178,6 +178,8 @@ class _Filling(msgspec.Struct, frozen=True):
                 plans=forecast.plans,
                 kernels=forecast.kernels,
                 estimates=forecast.estimates,
+                rates=forecast.rates,
+                answers=forecast.answers,
                 findings=(*old.findings, *forecast.findings),
             )
             self.set(index, new)
@@ -299,13 +301,14 @@ def compare_sources(
     if len(sources) == 1:
         views = plan_views(profiles[0], settings)
         chosen = [view for view in views if not devices or view.plan.device in devices]
-        found = compare_plans(profiles[0], chosen)
+        places = [(view.plan.device, view.plan.os, view.compute_units) for view in chosen]
+        found = compare_plans(profiles[0], chosen, judge_plans(profiles[0], places) if chosen else ())
     elif not _is_described(profiles[0]):
         found = Comparison((), ())
     else:
         known = [index for index, profile in enumerate(profiles) if _is_described(profile)]
         labels = label_subjects([name for name, _ in sources])
-        found = compare_profiles(
+        found = compare_judged(
             [profiles[index] for index in known],
             rounds=[rounds[index] for index in known] if rounds else (),
             labels=[labels[index] for index in known],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -164,3 +165,16 @@ def _short(part: object) -> str:
 
 def _is_plain(part: object) -> bool:
     return part is None or isinstance(part, (str, int, float, Path))
+
+
+def format_ratio(ratio: float | None) -> str:
+    """Formats a relative change: `+5.0 %`, `−27.3 %`, or `×3.2` for more than a factor of two."""
+    if ratio is None:
+        return "–"
+    if math.isinf(ratio):
+        return "× ∞"
+    if ratio >= 2:
+        return f"×{ratio:.3g}"
+    percent = f"{abs(ratio - 1) * 100:.1f}"
+    sign = "±" if percent == "0.0" else "+" if ratio > 1 else "−"
+    return f"{sign}{percent} %"

@@ -21,6 +21,7 @@ from coremlscope.devices.catalog import DEFAULT_DEVICES
 from coremlscope.reports.renderers import RENDERERS
 
 if TYPE_CHECKING:
+    from coremlscope.describe.comparison.profiles import Comparison
     from coremlscope.results.profile import Profile
 
 #: Python searches for unreachable cycles so often; the objects of a model live until the end.
@@ -61,7 +62,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
     from coremlscope.api.sources import exit_code_of
-    from coremlscope.describe.comparison.profiles import compare_profiles
+    from coremlscope.planning.answer.comparison import compare_judged
     from coremlscope.reports.answer import render_answer, this_mac_values
     from coremlscope.reports.answer_json import render_answers_json
     from coremlscope.reports.provider import provider_values
@@ -90,20 +91,22 @@ def _run(arguments: argparse.Namespace) -> int:
         with_providers(profile, model, arguments, arguments.device or DEFAULT_DEVICES)
         for profile, model in zip(answered, arguments.models, strict=True)
     )
-    result = profiles if is_list else profiles[0]
-    comparison = compare_profiles(profiles) if is_list else None
+    comparison = compare_judged(profiles) if is_list else None
+    result = profiles[0] if comparison is None else comparison
     write_reports(
         result,
         arguments,
         lambda width, color: render_answer(profiles, comparison, width=width, color=color),
-        lambda: render_answers_json(profiles, **this_mac_values(profiles[0]), **provider_values(profiles)),
+        lambda: render_answers_json(
+            profiles, comparison, **this_mac_values(profiles[0]), **provider_values(profiles)
+        ),
     )
     if arguments.open:
         _open_page(result, profiles[0].model.path)
     return exit_code_of(profiles)
 
 
-def _open_page(result: Profile | tuple[Profile, ...], name: str) -> None:
+def _open_page(result: Profile | Comparison, name: str) -> None:
     """Opens the page in a browser, from a file that stays until the system clears its temporary files."""
     from coremlscope.reports.renderers import write_report
 

@@ -8,18 +8,18 @@ from coremlscope.base.units import format_bytes, format_duration, format_per_sec
 from coremlscope.describe.comparison.profiles import Comparison
 from coremlscope.describe.this_mac import NOT_MEASURED, say_measured
 from coremlscope.devices.unit import NEURAL_ENGINE, SETTING_WORDS, SETTINGS, ComputeUnits
-from coremlscope.planning.answer.comparison import compare_answers
-from coremlscope.reports.difference import describe_operations, fact_rows, format_ratio
+from coremlscope.reports.difference import describe_operations, fact_rows, pair_table, verdict_lines
 from coremlscope.reports.document import Block, Column, Heading, Hint, Item, Table, Text
 from coremlscope.reports.figures import EXTRAPOLATED, milliseconds, within_ms
 from coremlscope.reports.provider import provider_comparison, verdict_section
 from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.reports.words import model_name, plural
-from coremlscope.results.answer import Answer, AnswerPair, Proposal
+from coremlscope.results.answer import Answer, Proposal
 from coremlscope.results.profile import Profile
 
 #: Lines of an answer at 80 columns, and what is listed of each part.
 _MOST_LINES = 40
+_NOTHING = "Not comparable: no latency is known on any device."
 _REASONS, _CHANGES, _PARTS, _FACTS, _HAZARDS = 3, 5, 7, 6, 2
 
 
@@ -52,7 +52,8 @@ def answer_document(
         yield from answer_blocks(profiles[0], most=most)
         yield from verdict_section(profiles[0])
     else:
-        yield from _pairs(profiles, [subject.label for subject in comparison.subjects])
+        yield from (Text(line, "strong", 0) for line in verdict_lines(comparison) or [_NOTHING])
+        yield from pair_table(comparison.differences, [subject.label for subject in comparison.subjects])
         yield from _differences(comparison)
         yield from provider_comparison(profiles, [subject.label for subject in comparison.subjects])
         yield from _notes(profiles)
@@ -149,39 +150,6 @@ def speed_table(answers: Sequence[Answer], *, several: bool = False) -> Iterator
     yield Table(columns, [(*row[:2], name, *row[2:]) for row, name in zip(rows, names, strict=True)])
     remarks = [EXTRAPOLATED] if any(one.is_extrapolated for one in asked) else []
     yield Text("; ".join(["milliseconds, estimated, not measured", *remarks]))
-
-
-def _pairs(profiles: Sequence[Profile], names: Sequence[str]) -> Iterator[Block]:
-    """Yields whether each model is faster than the first, and the rows that this follows from."""
-    base, *others = (profile.answers for profile in profiles)
-    rows: list[tuple[str, ...]] = []
-    for name, other in zip(names[1:], others, strict=True):
-        pairs = list(compare_answers(base, other))
-        told: dict[str, list[str]] = {}
-        for one in pairs:
-            told.setdefault(one.verdict, []).append(f"{one.device} ({format_ratio(one.ratio.value)})")
-            before, after = (
-                f"{milliseconds(side.latency.value)}  {SETTING_WORDS[side.compute_units]}"
-                for side in (one.before, one.after)
-            )
-            rows.append((one.device, name if others[1:] else "", before, after, _change_of(one), one.verdict))
-        words = "; ".join(f"{word} on {', '.join(places)}" for word, places in told.items())
-        text = f"estimated {words}" if pairs else "not comparable: a latency is not known on any device"
-        yield Text(f"{name} against {names[0]}, each with its best setting: {text}.", "strong", 0)
-    columns = (
-        Column("device", style="cyan", most=24, least=17),
-        Column("model", most=24, least=10),
-        Column(names[0] if not others[1:] else "base", most=20, least=12),
-        Column(names[1] if not others[1:] else "its best", most=20, least=12),
-        Column("change", is_number=True),
-        Column("", least=6),
-    )
-    yield Table(columns, rows)
-    yield Text("milliseconds with the best setting of each; change with its 80 % interval; not measured")
-
-
-def _change_of(one: AnswerPair) -> str:
-    return f"{format_ratio(one.ratio.value)} ({format_ratio(one.ratio.low)} … {format_ratio(one.ratio.high)})"
 
 
 def _columns(

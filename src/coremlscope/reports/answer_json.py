@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from coremlscope.describe.comparison.profiles import Comparison
 from coremlscope.reports.json import render_values
 from coremlscope.results.encoding import plain
 from coremlscope.results.profile import Profile
@@ -13,12 +14,28 @@ from coremlscope.results.profile import Profile
 _SCHEMA = "coremlscope.answers/1"
 
 
-def render_answers_json(profiles: Sequence[Profile], **more: Any) -> str:
+def render_answers_json(
+    profiles: Sequence[Profile], comparison: Comparison | None = None, **more: Any
+) -> str:
     """Renders the answers of models as JSON text, with paths as they were given: commands contain them.
 
     Args:
         profiles: The models with their answers.
+        comparison: What these say of several models next to each other.
         **more: Other keys, before the answers.
     """
     answers = [plain(one) for profile in profiles for one in profile.answers]
-    return render_values({"schema": _SCHEMA, **more, "answers": answers}, keeps_folders=True)
+    pairs = (
+        [
+            {
+                "model": comparison.subjects[one.other].path,
+                "answer": one.answer,
+                "estimated": plain(one.estimated),
+            }
+            for one in comparison.differences
+        ]
+        if comparison is not None
+        else []
+    )
+    values = {"differences": pairs} if pairs else {}
+    return render_values({"schema": _SCHEMA, **more, **values, "answers": answers}, keeps_folders=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec.structs
 
+from coremlscope.base.units import format_ratio
 from coremlscope.describe.comparison.change import Change
 from coremlscope.describe.comparison.plans import PlanChange
 from coremlscope.describe.comparison.profiles import Comparison, Difference, RowChange
@@ -16,10 +17,10 @@ from coremlscope.reports.difference import (
     device_title,
     fact_rows,
     format_interval,
-    format_ratio,
     format_value,
     measured_by,
     method,
+    pair_table,
     planned_cells,
     verdict,
     verdict_lines,
@@ -53,6 +54,7 @@ def comparison_document(comparison: Comparison) -> Iterator[Block]:
         return
     names = [subject.label for subject in comparison.subjects]
     yield from (Text(line, "strong", 0) for line in verdict_lines(comparison))
+    yield from pair_table(comparison.differences, names)
     yield from side_by_side(comparison.profiles, names)
     yield from _facts(comparison, names)
     yield from provider_comparison(comparison.profiles, names)
@@ -75,7 +77,8 @@ def _facts(comparison: Comparison, names: Sequence[str]) -> Iterator[Block]:
     rows = fact_rows(comparison)
     yield Heading("What differs")
     if not rows:
-        yield Text("the same model and settings")
+        is_same = len({subject.path for subject in comparison.subjects}) == 1
+        yield Text("the same model and settings" if is_same else "no size, weights, operations or settings")
     elif len(names) <= _LISTED_SUBJECTS:
         yield Table((Column("", style="dim"), *map(Column, names)), rows)
     else:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from coremlscope.base.figures import Origin
-from coremlscope.base.units import format_bytes, format_cost, format_count, format_duration
+from coremlscope.base.units import format_bytes, format_cost, format_count, format_duration, format_ratio
 from coremlscope.describe.comparison.change import Change
 from coremlscope.describe.comparison.plans import PlanChange, PlannedOpChange
 from coremlscope.describe.comparison.profiles import Comparison, Difference
+from coremlscope.devices.unit import SETTING_WORDS
 from coremlscope.model.ir import kind_name
+from coremlscope.reports.document import Block, Column, Table, Text
+from coremlscope.reports.figures import milliseconds
 from coremlscope.reports.words import SHORT_UNIT_NAMES, describe_own, plural, unit_name
+from coremlscope.results.answer import PairVerdict
 
 _FORMATS: Mapping[str, Callable[[str], str]] = {
     "kind": kind_name,
@@ -26,19 +29,6 @@ def format_value(value: float | None, origin: Origin) -> str:
     if origin == "planned":
         return format_cost(None if value is None else value * 1e3)
     return "–" if value is None else format_duration(value)
-
-
-def format_ratio(ratio: float | None) -> str:
-    """Formats a relative change: `+5.0 %`, `−27.3 %`, or `×3.2` for more than a factor of two."""
-    if ratio is None:
-        return "–"
-    if math.isinf(ratio):
-        return "× ∞"
-    if ratio >= 2:
-        return f"×{ratio:.3g}"
-    percent = f"{abs(ratio - 1) * 100:.1f}"
-    sign = "±" if percent == "0.0" else "+" if ratio > 1 else "−"
-    return f"{sign}{percent} %"
 
 
 def format_interval(change: Change) -> str:
@@ -59,36 +49,59 @@ def verdict(change: Change) -> str:
 def verdict_lines(comparison: Comparison) -> list[str]:
     """Returns the answer first: whether each subject is faster than the base, here and on devices."""
     labels = [subject.label for subject in comparison.subjects]
-    alike: dict[str, list[str]] = {}
-    for difference in comparison.differences:
-        if text := _verdict_of(difference, is_same=_is_same(comparison, difference)):
-            alike.setdefault(text, []).append(labels[difference.other])
-    return [f"{'; '.join(names)} against {labels[0]}: {text}." for text, names in alike.items()]
+    lines = [line for one in comparison.differences if (line := _measured_verdict(comparison, one, labels))]
+    return lines + [one.answer for one in comparison.differences if one.answer]
 
 
-def _is_same(comparison: Comparison, difference: Difference) -> bool:
-    """Returns whether a model was measured next to itself: its times differ by noise."""
-    base, other = (comparison.subjects[place] for place in (difference.base, difference.other))
-    return difference.interleaved and (base.path, base.facts) == (other.path, other.facts)
-
-
-def _verdict_of(difference: Difference, *, is_same: bool) -> str:
-    """Returns whether a subject is faster, measured and estimated; empty if neither is known."""
-    parts = []
+def _measured_verdict(comparison: Comparison, difference: Difference, labels: Sequence[str]) -> str:
+    """Returns whether a subject was measured to be faster; empty if it is not known."""
     change = difference.phases.get("predict")
-    if change is not None and change.ratio is not None:
-        after, before = (format_value(one, "measured") for one in (change.after, change.before))
-        times = f"{after} instead of {before} ({format_ratio(change.ratio)})"
-        word = "no difference, it is the same model" if is_same else change.verdict
-        parts.append(f"{word}, {times}, measured by {difference.measured[0]}")
-    changes = [(f"on {device} ", one) for device, one in difference.fastest.items()]
-    if not changes:
-        changes = [("", plan.latency) for plan in difference.plans if plan.latency is not None]
-    told: dict[str, list[str]] = {}
-    for where, one in changes:
-        told.setdefault(one.verdict, []).append(f"{where}({format_ratio(one.ratio)})")
-    parts += [f"estimated {word} {', '.join(several)}" for word, several in told.items()]
-    return "; ".join(parts)
+    if change is None or change.ratio is None:
+        return ""
+    base, other = (comparison.subjects[place] for place in (difference.base, difference.other))
+    # The times of a model that was measured next to itself differ by noise.
+    is_same = difference.interleaved and (base.path, base.facts) == (other.path, other.facts)
+    word = "no change, it is the same model" if is_same else change.verdict
+    after, before = (format_value(one, "measured") for one in (change.after, change.before))
+    times = f"{after} instead of {before}" + ("" if is_same else f" ({format_ratio(change.ratio)})")
+    names = f"{labels[difference.other]} against {labels[difference.base]}"
+    return f"{names}: {word}, {times}, measured by {difference.measured[0]}."
+
+
+def pair_table(differences: Sequence[Difference], names: Sequence[str]) -> Iterator[Block]:
+    """Yields the rows that sentences on estimates follow from: each model at its best on each device."""
+    pairs = [(one, pair) for one in differences for pair in one.estimated if pair.is_best]
+    if not pairs:
+        return
+    is_one = len(differences) == 1
+    columns = (
+        Column("device", style="cyan", most=24, least=17),
+        Column("" if is_one else "model", most=24, least=10),
+        Column(names[0] if is_one else "base", most=20, least=12),
+        Column(names[1] if is_one else "its best", most=20, least=12),
+        Column("change", is_number=True),
+        Column("", least=6),
+    )
+    rows = [
+        (pair.device, "" if is_one else names[one.other], *_sides(pair), pair.verdict) for one, pair in pairs
+    ]
+    yield Table(columns, rows)
+    yield Text("milliseconds with the best setting of each; change with its 80 % interval; not measured")
+
+
+def _sides(pair: PairVerdict) -> tuple[str, str, str]:
+    """The two rows of a pair, and the change."""
+    at_least = "≥ " if pair.ratio is None else ""
+    before, after = (
+        "–"
+        if one is None
+        else f"{at_least}{milliseconds(one.latency.value)}  {SETTING_WORDS[one.compute_units]}"
+        for one in (pair.before, pair.after)
+    )
+    if pair.ratio is None:
+        return before, after, "–"
+    low, high = format_ratio(pair.ratio.low), format_ratio(pair.ratio.high)
+    return before, after, f"{format_ratio(pair.ratio.value)} ({low} … {high})"
 
 
 def fact_rows(comparison: Comparison) -> list[tuple[str, ...]]:

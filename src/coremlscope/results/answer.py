@@ -15,8 +15,9 @@ from coremlscope.results.hazard import Hazard
 #: How sure a statement is: the worst of its premises.
 Certainty = Literal["likely", "unclear", "unknown"]
 
-#: `no difference`: the ratio is 1 within 3 %. `unclear`: its interval holds 1.
-PairVerdict = Literal["faster", "slower", "no difference", "unclear"]
+#: `no change`: the ratio is 1 within a few percent. `unclear`: it may be a change in either direction, or a
+#: premise is in doubt. `unknown`: a figure is absent, or leaves something out.
+ChangeVerdict = Literal["faster", "slower", "no change", "unclear", "unknown"]
 
 
 class SettingChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,24 +36,33 @@ class SettingChoice(msgspec.Struct, frozen=True, kw_only=True):
     unit: ComputeUnit = CPU
 
 
-class AnswerPair(msgspec.Struct, frozen=True, kw_only=True):
-    """Two models on a device, each under its best setting.
+class PairVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether another model, device or setting is faster than a base, and the two rows that say so.
 
     Attributes:
-        device: The device.
+        device: The device of the base.
         os: Its system.
-        before: The best setting of the base.
-        after: That of the other model.
-        ratio: Seconds of the other one divided by those of the base, with an 80 % interval.
-        verdict: Whether the other one is faster.
+        is_best: Whether each side is under its own best setting; else both are under given ones.
+        before: The setting of the base and its latency; None where none is known.
+        after: Those of the other side.
+        ratio: Seconds of the other side divided by those of the base, with an 80 % interval; None where one
+            of them is not known.
+        verdict: Whether the other side is faster: the worst of its premises.
+        doubts: What makes it doubtful, the worst first.
+        hazards: What goes wrong on either side, before any speed.
+        text: It in a sentence.
     """
 
     device: str
     os: str
-    before: SettingChoice
-    after: SettingChoice
-    ratio: Figure
-    verdict: PairVerdict
+    is_best: bool
+    before: SettingChoice | None
+    after: SettingChoice | None
+    ratio: Figure | None
+    verdict: ChangeVerdict
+    doubts: tuple[str, ...] = ()
+    hazards: tuple[str, ...] = ()
+    text: str = ""
 
 
 class TimePart(msgspec.Struct, frozen=True, kw_only=True):

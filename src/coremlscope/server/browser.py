@@ -19,11 +19,11 @@ from coremlscope.api.imported import is_readable, read_any
 from coremlscope.base.errors import CoremlscopeError, UnsupportedModelError, known_error
 from coremlscope.base.findings import Finding
 from coremlscope.describe.bundle import describe_bundle
-from coremlscope.describe.comparison.profiles import compare_profiles
 from coremlscope.devices import all_chips
 from coremlscope.devices.catalog import DEFAULT_DEVICES
 from coremlscope.formats.container import open_with_models
 from coremlscope.model.ir import Model
+from coremlscope.planning.answer.comparison import compare_judged
 from coremlscope.planning.hazards.summary import describe_model
 from coremlscope.reports.json import displayed
 from coremlscope.reports.page import page_payload, page_title, to_page_values
@@ -101,7 +101,7 @@ class Answers:
         subject = opened[0] if len(opened) == 1 else tuple(opened)
         if len(question.paths) > 1:
             self._progress("Comparing")
-            comparison = compare_profiles(opened)
+            comparison = compare_judged(opened)
             return page_answer(to_page_values(comparison), page_title(comparison), question.chips)
         has_more = question.chips == "first" and bool(self._read) and any(one.plans for one in opened)
         return page_answer(to_page_values(subject), page_title(subject), question.chips, has_more=has_more)

@@ -1,9 +1,10 @@
 import { namesIn, subjectTitle } from "../../data/comparison";
-import type { Comparison, Difference, RowChange } from "../../data/schema";
+import type { Comparison, Difference, PairVerdict, RowChange } from "../../data/schema";
+import { settingName } from "../../data/words";
 import { plural } from "../../format";
 import { OriginTag } from "../../ui/origin";
 import { Section } from "../../ui/section";
-import { ChangeTable } from "./changes";
+import { type ChangeRow, ChangeTable } from "./changes";
 import { Migration } from "./migration";
 import { PlanDifference } from "./plan";
 
@@ -12,6 +13,7 @@ export function DifferenceSection(props: { comparison: Comparison; difference: D
   const { comparison, difference } = props;
   const [base, other] = [comparison.subjects[difference.base]?.label, comparison.subjects[difference.other]?.label];
   const phases = Object.entries(difference.phases);
+  const best = difference.estimated.filter((pair) => pair.is_best).map(pairRow);
   const telling = difference.rows.filter((row) => isTelling(row)).sort((a, b) => rank(a) - rank(b));
   return (
     <Section
@@ -65,6 +67,14 @@ export function DifferenceSection(props: { comparison: Comparison; difference: D
           )}
         </>
       )}
+      {best.length > 0 && (
+        <>
+          <h3>
+            Each with its best setting <OriginTag origin="estimated" />
+          </h3>
+          <ChangeTable label="Each with its best setting" heads={["Device", "Settings"]} rows={best} />
+        </>
+      )}
       {difference.plans.map((plan) => (
         <PlanDifference key={`${plan.before}|${plan.after}`} plan={plan} />
       ))}
@@ -72,6 +82,20 @@ export function DifferenceSection(props: { comparison: Comparison; difference: D
       <p class="dim">{operations(difference)}</p>
     </Section>
   );
+}
+
+/** The row of a pair of answers. */
+function pairRow(pair: PairVerdict): ChangeRow {
+  const { device, os, before, after, ratio, verdict } = pair;
+  const settings = [before, after].flatMap((side) => (side ? [settingName(side.compute_units)] : []));
+  return {
+    key: `${device}|${os}`,
+    cells: [device, [...new Set(settings)].join(" → ")],
+    change: {
+      ...{ before: before?.latency.value ?? null, after: after?.latency.value ?? null, origin: "estimated", verdict },
+      ...{ ratio: ratio?.value ?? null, low: ratio?.low ?? null, high: ratio?.high ?? null },
+    },
+  };
 }
 
 /** As `telling_rows` of `Difference`. */

@@ -14,7 +14,7 @@ from coremlscope.devices import ComputeUnits, Device
 from coremlscope.devices.unit import choose_settings
 from coremlscope.measure.contract import MeasuredModel
 from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own, calibrate
-from coremlscope.planning.forecast.planner import Forecast, forecast
+from coremlscope.planning.forecast.planner import Forecast
 from coremlscope.results.measurement import Settings
 
 
@@ -83,20 +83,20 @@ def forecast_subject(
         function: The function; None for the default one.
 
     Returns:
-        Plans without advice, and estimates; with a finding if the user's own measurements cannot be read.
+        Plans, estimates and answers, with a finding for a model that cannot be estimated, and one if the
+        user's own measurements cannot be read.
 
     Raises:
-        CoremlscopeError: The model cannot be planned or estimated; see `forecast`.
+        CoremlscopeError: The model cannot be planned; see `forecast`.
     """
     own, findings = use_own()
-    found = forecast(
+    found = forecast_answered(
         subject.model,
-        subject.ops,
+        msgspec.structs.replace(subject.summary, ops=subject.ops),
         devices,
         settings,
         function=function,
         shapes=subject.shapes,
-        advised=(),
         own=own,
-    )
+    ).under(settings)
     return msgspec.structs.replace(found, findings=(*found.findings, *findings))

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from typing import Literal
 
 import msgspec
 import msgspec.structs
 
 from coremlscope.base.figures import Figure, Origin
+from coremlscope.results.answer import ChangeVerdict, PairVerdict
 from coremlscope.results.statistics import median_interval
-
-#: `no change`: the ratio is 1 within a few percent. `unclear`: it may be a change in either direction.
-ChangeVerdict = Literal["slower", "faster", "no change", "unclear"]
 
 #: The confidence level of the interval of a ratio.
 _LEVEL = 0.95
@@ -144,29 +141,26 @@ def change_of_rounds(before: Sequence[Sequence[float]], after: Sequence[Sequence
     )
 
 
-def change_of_figures(before: Figure, after: Figure) -> Change:
-    """Compares planned or estimated figures of two subjects.
-
-    Plans have no noise: every difference is a change, except for rounding, since older profiles keep six
-    digits. Estimates whose intervals overlap are `unclear` unless they are equal: their errors are larger
-    than most changes and do not decrease with repetition.
-
-    Raises:
-        ValueError: The figures have different origins.
-    """
-    if before.origin != after.origin:
-        raise ValueError(f"figures of different origins: {before.origin} and {after.origin}")
-    if math.isclose(before.value, after.value, rel_tol=_ROUNDING):
-        return Change(
-            before=before.value,
-            after=after.value,
-            ratio=1.0,
-            low=1.0,
-            high=1.0,
-            verdict="no change",
-            origin=before.origin,
-        )
+def change_of_plans(before: Figure, after: Figure) -> Change:
+    """Compares planned costs. They have no noise: every difference is a change, except for rounding."""
     change = Change.within(before, after)
-    if change.verdict == "no change":
-        return msgspec.structs.replace(change, verdict="unclear")
+    # Older profiles keep six digits.
+    if math.isclose(before.value, after.value, rel_tol=_ROUNDING):
+        return msgspec.structs.replace(change, ratio=1.0, low=1.0, high=1.0, verdict="no change")
     return change
+
+
+def change_of_pair(pair: PairVerdict | None) -> Change | None:
+    """Returns the change of an estimate, as a pair of answers says it; None where a latency is not known."""
+    if pair is None or pair.before is None or pair.after is None:
+        return None
+    ratio = pair.ratio
+    return Change(
+        before=pair.before.latency.value,
+        after=pair.after.latency.value,
+        ratio=None if ratio is None else ratio.value,
+        low=None if ratio is None else ratio.low,
+        high=None if ratio is None else ratio.high,
+        verdict=pair.verdict,
+        origin="estimated",
+    )

@@ -8,8 +8,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import msgspec
 
 from coremlscope.base.figures import Figure
-from coremlscope.describe.comparison.change import Change, change_of_figures
+from coremlscope.describe.comparison.change import Change, change_of_pair, change_of_plans
 from coremlscope.devices import ComputeUnit
+from coremlscope.results.answer import PairVerdict
 from coremlscope.results.calibration import OwnCalibration
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.plan import PlannedOp, PlanView
@@ -112,6 +113,7 @@ def compare_views(
     after: PlanView,
     partners: Mapping[str, str],
     estimates: tuple[Estimate | None, Estimate | None] = (None, None),
+    pair: PairVerdict | None = None,
 ) -> PlanChange:
     """Compares two plans.
 
@@ -120,6 +122,7 @@ def compare_views(
         after: The other.
         partners: The matching of operations: ids of the other plan by ids of the base.
         estimates: The estimates for the same devices and settings.
+        pair: What the answers say of the two; None where estimates are not compared.
     """
     sides = [{op.id: op for op in view.ops} for view in (before, after)]
     pairs = _pairs(sides, partners)
@@ -129,37 +132,31 @@ def compare_views(
     totals = [view.plan.total_ms(view.setting) for view in (before, after)]
     types = [] if None in totals else _types(*(list(side.values()) for side in sides))
     first, second = (sum(op.inserted for op in side.values()) for side in sides)
-    latency, own = _change_of_estimates(*estimates)
     with_system = before.plan.device == after.plan.device and before.plan.os != after.plan.os
     return PlanChange(
         before=label_of(before, with_system=with_system),
         after=label_of(after, with_system=with_system),
-        latency=latency,
+        latency=change_of_pair(pair),
         planned=_change_of_costs(*totals),
         switches=(before.setting.switches, after.setting.switches),
         units={unit: (counts[0][unit], counts[1][unit]) for unit in units},
         types=tuple(sorted(types, key=lambda row: -_size(row.planned))),
         ops=tuple(sorted(ops, key=lambda row: -_size(row.planned))),
         moved=sum(a is not None and b is not None and a.unit != b.unit for a, b in pairs),
-        own=own,
+        own=(_own(estimates[0]), _own(estimates[1])),
         inserted=(first, second),
     )
 
 
-def _change_of_estimates(
-    before: Estimate | None, after: Estimate | None
-) -> tuple[Change | None, tuple[OwnCalibration | None, OwnCalibration | None]]:
-    """Compares two estimates, and returns which own measurements they use."""
-    if before is None or after is None:
-        return None, (None, None)
-    return change_of_figures(before.latency, after.latency), (before.own, after.own)
+def _own(estimate: Estimate | None) -> OwnCalibration | None:
+    return None if estimate is None else estimate.own
 
 
 def _change_of_costs(before_ms: float | None, after_ms: float | None) -> Change:
     if before_ms is None or after_ms is None:
         seconds = [None if ms is None else ms / 1e3 for ms in (before_ms, after_ms)]
         return Change.apart(seconds[0], seconds[1], "planned")
-    return change_of_figures(_planned(before_ms), _planned(after_ms))
+    return change_of_plans(_planned(before_ms), _planned(after_ms))
 
 
 def _planned(ms: float) -> Figure:
@@ -184,7 +181,7 @@ def _differs(before: PlannedOp | None, after: PlannedOp | None) -> bool:
         return True
     if before.unit != after.unit or before.planned_ms is None or after.planned_ms is None:
         return (before.unit, before.planned_ms) != (after.unit, after.planned_ms)
-    return change_of_figures(_planned(before.planned_ms), _planned(after.planned_ms)).verdict != "no change"
+    return change_of_plans(_planned(before.planned_ms), _planned(after.planned_ms)).verdict != "no change"
 
 
 def _change(before: PlannedOp | None, after: PlannedOp | None) -> PlannedOpChange:

@@ -14,16 +14,12 @@ from msgspec.structs import replace
 from coremlscope.base.figures import Figure
 from coremlscope.base.units import short_repr
 from coremlscope.describe.comparison.alignment import align
-from coremlscope.describe.comparison.change import (
-    Change,
-    change_of_figures,
-    change_of_rounds,
-    change_of_samples,
-)
+from coremlscope.describe.comparison.change import Change, change_of_rounds, change_of_samples
 from coremlscope.describe.comparison.folding import describe_folding
 from coremlscope.describe.comparison.plans import PlanChange, compare_views, label_of, plan_views
 from coremlscope.describe.comparison.work import pair_work
 from coremlscope.model.ir import CORE_AI
+from coremlscope.results.answer import PairVerdict
 from coremlscope.results.encoding import COMPARISON, plain
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Group, Measurement
@@ -115,7 +111,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
             is not: `26 batch_norm folded into conv`. Empty for ML Programs with different metadata, which are
             different versions of a model.
         plans: Changes of plans and estimates for devices, which are not measured.
-        fastest: By device, the change of the estimates under the fastest setting of each subject.
+        estimated: What the answers of both say by device and setting, each under its own best setting first.
+        answer: These in a sentence; empty where nothing is estimated.
         work: The work that a Core ML and a Core AI model have in common; None for models of one framework.
         agreement: How their values agree; None if they were not compared.
     """
@@ -135,7 +132,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     types: Mapping[str, tuple[int, int]] = msgspec.field(default_factory=dict)
     compiled: tuple[str, ...] = ()
     plans: tuple[PlanChange, ...] = ()
-    fastest: Mapping[str, Change] = msgspec.field(default_factory=dict)
+    estimated: tuple[PairVerdict, ...] = ()
+    answer: str = ""
     work: SharedWork | None = None
     agreement: OutputAgreement | None = None
 
@@ -204,6 +202,7 @@ def compare_profiles(
     rounds: Sequence[Rounds] = (),
     labels: Sequence[str] = (),
     settings: Collection[str] = (),
+    verdicts: Sequence[tuple[str, Sequence[PairVerdict]]] = (),
 ) -> Comparison:
     """Compares profiles with the first of them.
 
@@ -213,6 +212,8 @@ def compare_profiles(
             those that were not.
         labels: Labels of the profiles; if empty, they are derived from the paths.
         settings: The settings under which plans are compared; all if empty.
+        verdicts: What the answers of each and of the first say, in a sentence and by device and setting;
+            without them estimates are not compared.
     """
     names = labels or label_subjects([profile.model.path for profile in profiles])
     subjects = tuple(
@@ -220,16 +221,26 @@ def compare_profiles(
         for name, profile in zip(names, profiles, strict=True)
     )
     turns = rounds or [()] * len(profiles)
+    said = verdicts or [("", ())] * len(profiles)
     differences = tuple(
-        _Pair(profiles[0], profile, (turns[0], turns[index]), settings).difference(index)
+        _Pair(profiles[0], profile, (turns[0], turns[index]), settings, *said[index]).difference(index)
         for index, profile in enumerate(profiles)
         if index
     )
     return Comparison(subjects, differences, tuple(profiles))
 
 
-def compare_plans(profile: Profile, views: Sequence[PlanView]) -> Comparison:
-    """Compares plans of one profile, for devices or settings, with the first of them. Nothing is measured."""
+def compare_plans(
+    profile: Profile, views: Sequence[PlanView], verdicts: Sequence[PairVerdict | None] = ()
+) -> Comparison:
+    """Compares plans of one profile, for devices or settings, with the first of them. Nothing is measured.
+
+    Args:
+        profile: The profile.
+        views: The plans.
+        verdicts: What the answers of each and of the first say; without them estimates are not compared.
+    """
+    pairs = verdicts or [None] * len(views)
     subjects = tuple(
         Subject(
             label_of(view),
@@ -239,18 +250,17 @@ def compare_plans(profile: Profile, views: Sequence[PlanView]) -> Comparison:
         for view in views
     )
     same = {id_: id_ for id_ in profile.ops.id}
+    estimates = [_estimate_of(profile, view) for view in views]
     differences = tuple(
         Difference(
             base=0,
             other=other,
             matched=len(same),
-            plans=(
-                compare_views(
-                    views[0], view, same, (_estimate_of(profile, views[0]), _estimate_of(profile, view))
-                ),
-            ),
+            plans=(compare_views(views[0], view, same, (estimates[0], estimates[other]), pair),),
+            estimated=() if pair is None else (pair,),
+            answer="" if pair is None else pair.text,
         )
-        for other, view in enumerate(views)
+        for other, (view, pair) in enumerate(zip(views, pairs, strict=True))
         if other
     )
     return Comparison(subjects, differences, (profile,))
@@ -378,8 +388,11 @@ class _Pair:
         after: Profile,
         rounds: tuple[Rounds, Rounds],
         settings: Collection[str] = (),
+        answer: str = "",
+        estimated: Sequence[PairVerdict] = (),
     ) -> None:
         self.profiles, self.settings = (before, after), settings
+        self.answer, self.estimated = answer, tuple(estimated)
         self.measured = choose_measurements(before, after)
         self.rounds = rounds if all(rounds) else None
         self.incomparable = "" if self.measured is None else why_incomparable(*self.measured)
@@ -407,7 +420,8 @@ class _Pair:
             types=_differing_types(before, after),
             compiled=self._compiled(),
             plans=tuple(self._plans()),
-            fastest=self._fastest(),
+            estimated=self.estimated,
+            answer=self.answer,
             work=self._work(),
         )
 
@@ -446,21 +460,19 @@ class _Pair:
             if other is not None and other.plan.os == view.plan.os:
                 estimates = _estimate_of(before, view), _estimate_of(after, other)
                 found = True
-                yield compare_views(view, other, partners, estimates)
-        for pair in [] if found else _pairs_across(before, after, self.settings):
-            yield compare_views(*pair, partners)
+                pair = None if None in estimates else self._pair_at(view)
+                yield compare_views(view, other, partners, estimates, pair)
+        for views in [] if found else _pairs_across(before, after, self.settings):
+            yield compare_views(*views, partners)
 
-    def _fastest(self) -> dict[str, Change]:
-        """Compares the estimates of both under the fastest setting of each."""
-        before, after = (_fastest_latencies(profile, self.settings) for profile in self.profiles)
-        common = [key for key in before if key in after]
-        devices = Counter(device for device, _ in common)
-        return {
-            device if devices[device] == 1 else f"{device}, {os}": change_of_figures(
-                before[device, os], after[device, os]
-            )
-            for device, os in common
-        }
+    def _pair_at(self, view: PlanView) -> PairVerdict | None:
+        """Returns what the answers say of both under the setting of a plan."""
+        wanted = view.plan.device, view.plan.os, view.compute_units
+        for one in self.estimated:
+            units = "" if one.before is None else one.before.compute_units
+            if not one.is_best and (one.device, one.os, units) == wanted:
+                return one
+        return None
 
     def _groups(self, side: int) -> tuple[Group, ...]:
         return () if self.measured is None else self.measured[side].groups
@@ -571,17 +583,6 @@ class _Pair:
                 queue += links[node] - seen
                 seen |= links[node]
             yield sorted(i for side, i in found if side == 0), sorted(i for side, i in found if side == 1)
-
-
-def _fastest_latencies(profile: Profile, settings: Collection[str]) -> dict[tuple[str, str], Figure]:
-    """The lowest estimate for each device and system under some settings; under all where there are none."""
-    found: dict[tuple[str, str], Figure] = {}
-    for one in profile.estimates:
-        best = found.get((one.device, one.os))
-        is_asked = not settings or one.compute_units in settings
-        if is_asked and (best is None or one.latency.value < best.value):
-            found[one.device, one.os] = one.latency
-    return found
 
 
 def _by_label(groups: Sequence[Group]) -> dict[str, list[Group]]:

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from coremlscope.base.errors import UsageError
 from coremlscope.base.findings import Finding
 from coremlscope.base.units import format_duration, format_per_second
-from coremlscope.devices import Device
+from coremlscope.devices import Device, find_device
 from coremlscope.devices.unit import SETTING_WORDS, ComputeUnits
 from coremlscope.model.ir import Model
 from coremlscope.planning.answer.again import Again, ChangedModels
@@ -26,11 +27,12 @@ from coremlscope.planning.answer.hazards import find_on_every_unit, find_on_syst
 from coremlscope.planning.answer.time import find_held_time, main_unit_words, split_time
 from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
 from coremlscope.planning.forecast.planner import Forecast
-from coremlscope.results.answer import Answer, AnswerTrust, Proposal, TokenSpeed
+from coremlscope.results.answer import Answer, AnswerTrust, Certainty, Proposal, TokenSpeed
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.hazard import Hazard
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.plan import Plan, PlanView
+from coremlscope.results.profile import Profile
 
 #: What an answer assumes of models that Core ML does not load as they are, by their container.
 _CONDITIONS = {"onnx": "converted by coremltools as a whole, "}
@@ -74,6 +76,33 @@ def make_answers(
                 again = Again(model, device, setting, settings, advised, function, shapes or {}, own)
                 answer = one.with_changes(answer, shown, changed, again if setting in asked else None)
             answers.append(replace(answer, headline=_headline(answer, summary.container)))
+    return tuple(answers)
+
+
+def answers_of(profile: Profile) -> tuple[Answer, ...]:
+    """Returns the answers of a profile. Where it has none they are made of its plans and estimates.
+
+    Those have no changes, and no hazards that only the model itself shows.
+    """
+    if profile.answers or not profile.estimates:
+        return profile.answers
+    summary = replace(profile.model, ops=profile.ops)
+    # Estimates follow from plans by rules.
+    plans = tuple(plan for plan in profile.plans if plan.planner == "rules")
+    found = Forecast(
+        plans=plans,
+        kernels=profile.kernels,
+        estimates=profile.estimates,
+        findings=profile.findings,
+        rates=profile.rates,
+    )
+    answers: list[Answer] = []
+    for name, system in dict.fromkeys((one.device, one.os) for one in profile.estimates):
+        try:
+            one = _OnDevice(summary, found, find_device(name, system), ())
+        except UsageError:  # a device that this version does not know
+            continue
+        answers += map(one.summarised, one.estimates)
     return tuple(answers)
 
 
@@ -172,7 +201,6 @@ class _OnDevice:
             changed: The changed models.
             again: The model on the device, to be planned again; None where only settings are compared.
         """
-        certainties = {s: describe_trust(self._doubts(s), None).certainty for s in self.estimates}
         subject = Subject(
             path=self.summary.path,
             container=self.summary.container,
@@ -182,13 +210,9 @@ class _OnDevice:
             changed=changed,
         )
         changes: list[Proposal] = []
-        others = {
-            setting: one
-            for setting, one in self.estimates.items()
-            if setting != shown.compute_units and not self._is_hazardous(setting)
-        }
+        others = self._others(shown.compute_units)
         if not shown.left_out:
-            best = find_best(shown, others, certainties)
+            best = find_best(shown, others, self._certainties())
             changes += change_of_setting(subject, shown, best, others)
             answer = replace(answer, best=best)
         view = self._view(shown.compute_units)
@@ -199,9 +223,29 @@ class _OnDevice:
             ranked = (*change_against_hazard(subject, others), *ranked)
         return replace(answer, changes=ranked)
 
+    def summarised(self, setting: ComputeUnits) -> Answer:
+        """Returns the answer under a setting with the best setting of the device, without changes."""
+        answer, shown = self.answer(setting, is_asked=True), self.estimates[setting]
+        if shown.left_out:
+            return answer
+        return replace(answer, best=find_best(shown, self._others(setting), self._certainties()))
+
+    def _certainties(self) -> dict[ComputeUnits, Certainty]:
+        return {s: describe_trust(self._doubts(s), None).certainty for s in self.estimates}
+
+    def _others(self, shown: ComputeUnits) -> dict[ComputeUnits, Estimate]:
+        """Returns the estimates of the other settings without hazards."""
+        return {
+            setting: one
+            for setting, one in self.estimates.items()
+            if setting != shown and not self._is_hazardous(setting)
+        }
+
     def _is_hazardous(self, setting: ComputeUnits) -> bool:
         """Returns whether a setting leads into a hazard of a unit, or may do so."""
-        return any(one.units and is_met(replace(one, is_certain=True)) for one in self.hazards[setting])
+        return any(
+            one.units and is_met(replace(one, is_certain=True)) for one in self.hazards.get(setting, ())
+        )
 
 
 def _why_unknown(findings: Sequence[Finding]) -> Iterator[str]:
