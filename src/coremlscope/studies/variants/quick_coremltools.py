@@ -26,6 +26,8 @@ def quick_coremltools() -> Iterator[None]:
 
     - Programs are not validated after each of some hundred passes, and not printed for the debug log. Each
       of them is still validated before it is written.
+    - Which compressed weights a value depends on is found in one walk over operations with inputs, after each
+      pass: coremltools walks over all constants, too, and flattens inputs again for each output.
     - Values of fp16 weights are counted instead of sorted before they are clustered.
 
     Nothing is done for what a version of coremltools does not have.
@@ -37,6 +39,9 @@ def quick_coremltools() -> Iterator[None]:
         if hasattr(mil.Program, "validate"):
             quick = _without_checks(manager.apply_pipeline, mil)
             stack.enter_context(patch.object(manager, "apply_pipeline", staticmethod(quick)))
+        name = "_propagate_nonreplaceable_vars"
+        if hasattr(mil.Block, name):
+            stack.enter_context(patch.object(mil.Block, name, _find_compressed_weights))
         compression = importlib.import_module("coremltools.optimize.coreml._quantization_passes")
         networks = importlib.import_module("coremltools.models.neural_network.quantization_utils")
         name = "_get_kmeans_lookup_table_and_weight"
@@ -57,6 +62,23 @@ def _without_checks(apply: Callable[..., None], mil: Any) -> Callable[..., None]
             apply(*arguments, **options)
 
     return quick
+
+
+def _find_compressed_weights(block: Any) -> None:
+    """Does what `Block._propagate_nonreplaceable_vars` does: finds those that each value depends on."""
+    for op in block.operations:
+        for inner in op.blocks:
+            _find_compressed_weights(inner)
+        kind, outputs = op.op_type, op.outputs or ()
+        behind: set[Any] = set()
+        if kind.startswith("constexpr_"):
+            for output in outputs:
+                output.nonreplaceable_vars_upstream = {output}
+            continue
+        if kind not in ("const", "shape"):
+            behind = behind.union(*(one.nonreplaceable_vars_upstream for one in op.get_flattened_inputs()))
+        for output in outputs:
+            output.nonreplaceable_vars_upstream = set(behind)
 
 
 def _counting(original: _Clustering, cluster: Callable[..., Any]) -> _Clustering:
