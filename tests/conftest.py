@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import hashlib
+import math
 import os
 import shutil
 import signal
@@ -192,7 +193,9 @@ def _measure_alike_on_a_mac(patch: pytest.MonkeyPatch) -> None:
 
 
 def _print_plainly(patch: pytest.MonkeyPatch) -> None:
-    """Makes output 100 columns wide and plain."""
+    """Makes output 100 columns wide and plain, without lines on time that passed."""
     patch.setenv("COLUMNS", "100")
     for name in ("FORCE_COLOR", "NO_COLOR"):
         patch.delenv(name, raising=False)
+    # A busy machine would print lines of progress among the others.
+    patch.setattr("coremlscope.cli.progress._PRINT_S", math.inf)

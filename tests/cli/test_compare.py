@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,6 @@ from coremlscope.cli import main
 from coremlscope.results.profile import profiles_from_json, read_profiles, write_profiles
 from tests.support.comparisons import changed, timed
 from tests.support.profiles import small_profile
-
-
-@pytest.fixture(autouse=True)
-def no_line_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loaded machine needs more than the ten seconds after which a line is printed."""
-    monkeypatch.setattr("coremlscope.cli.progress._PRINT_S", math.inf)
-
 
 QUICK = ["--iterations", "16", "--compile-iterations", "1", "--load-iterations", "1", "--warmups", "1"]
 

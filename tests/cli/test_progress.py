@@ -73,6 +73,7 @@ def test_nothing_is_shown_where_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch
 def test_without_a_screen_there_is_a_line_every_ten_seconds(
     reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("coremlscope.cli.progress._PRINT_S", 10.0)
     stream = attach(monkeypatch, io.StringIO() if reason == "no terminal" else None)
     monkeypatch.setenv("TERM", "dumb" if reason == "dumb" else "xterm")
     seconds = iter(range(0, 100, 4))

@@ -84,7 +84,7 @@ def test_children_end_with_a_parent_that_is_killed(verb: str, sample: Path, tmp_
         children = children_of(process.pid)
         process.kill()
     assert children
-    assert wait_for(lambda: not any(map(is_running, children)), 10)
+    assert wait_for(lambda: not any(map(is_running, children)))
 
 
 def test_a_child_ends_when_its_lifeline_closes() -> None:

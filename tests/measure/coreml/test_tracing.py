@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import coremltools as ct
+import msgspec
 import pytest
 
 from coremlscope.base.errors import EngineError, MissingDependencyError, UsageError
@@ -39,7 +40,7 @@ from tests.support.preloaded import preloaded_child
 from tests.support.scripted_xcrun import ScriptedXcrun
 
 SHORT = Settings(iterations=4, compile_iterations=1, load_iterations=1, warmups=1, compute_units="cpu_and_ne")
-QUICK = InstrumentsTimeouts(ask_s=5, start_s=5, stop_s=5, export_s=5)
+QUICK = InstrumentsTimeouts(ask_s=60, start_s=60, stop_s=60, export_s=60)
 OWN = '<process fmt="python3 (PID)"><pid>PID</pid></process>'
 OTHER = '<process fmt="WindowServer (1)"/>'
 
@@ -171,23 +172,27 @@ def _record(folder: Path, timeouts: InstrumentsTimeouts) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "what"),
+    ("script", "limits", "what"),
     [
-        ({"record_fails": True}, "the device is locked"),
-        ({"never_starts": True}, "did not begin to record within 1 s"),
-        ({"never_stops": True}, "did not write the recording within 1 s"),
-        ({"writes_nothing": True}, "wrote no recording"),
-        ({"crashes": {"toc": 99}}, "could not export the recording"),
-        ({"export_hangs": ["toc"]}, "could not export the recording"),
-        ({"tables": {"toc": "<trace-toc>"}}, "truncated"),
-        ({"tables": TABLES | {"ane-hw-intervals": "<html/>"}}, "root element"),
+        ({"record_fails": True}, {}, "the device is locked"),
+        ({"never_starts": True}, {"start_s": 1}, "did not begin to record within 1 s"),
+        ({"never_stops": True}, {"stop_s": 1}, "did not write the recording within 1 s"),
+        ({"writes_nothing": True}, {}, "wrote no recording"),
+        ({"crashes": {"toc": 99}}, {}, "could not export the recording"),
+        ({"export_hangs": ["toc"]}, {"export_s": 1}, "could not export the recording"),
+        ({"tables": {"toc": "<trace-toc>"}}, {}, "truncated"),
+        ({"tables": TABLES | {"ane-hw-intervals": "<html/>"}}, {}, "root element"),
     ],
 )
 def test_failures_of_instruments(
-    script: dict[str, Any], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: dict[str, Any],
+    limits: dict[str, float],
+    what: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ScriptedXcrun(tmp_path, monkeypatch, **({"tables": TABLES} | script))
-    timeouts = InstrumentsTimeouts(start_s=1, stop_s=1, export_s=1, tries=2)
+    timeouts = msgspec.structs.replace(QUICK, tries=2, **limits)
     with pytest.raises((EngineError, UsageError), match=what) as caught:
         _record(tmp_path, timeouts)
     assert caught.value.hint
@@ -217,19 +222,19 @@ def test_the_death_of_the_child_ends_the_recording(
 
 
 @pytest.mark.parametrize(
-    ("script", "what"),
+    ("script", "ask_s", "what"),
     [
-        ({"fails": True}, "unable to find utility"),
-        ({"templates": ["Blank", "Time Profiler"]}, "no template 'Core ML'"),
-        ({"list_hangs": True}, "did not answer within 1 s"),
+        ({"fails": True}, 60, "unable to find utility"),
+        ({"templates": ["Blank", "Time Profiler"]}, 60, "no template 'Core ML'"),
+        ({"list_hangs": True}, 1, "did not answer within 1 s"),
     ],
 )
 def test_what_is_missing_is_said_before(
-    script: dict[str, Any], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: dict[str, Any], ask_s: float, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ScriptedXcrun(tmp_path, monkeypatch, {}, **script)
     with pytest.raises(MissingDependencyError, match=what) as caught:
-        require_instruments(InstrumentsTimeouts(ask_s=1))
+        require_instruments(InstrumentsTimeouts(ask_s=ask_s))
     assert "Xcode" in caught.value.hint or "Xcode" in caught.value.message
 
 
