@@ -168,11 +168,11 @@ def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def _repeat_less(patch: pytest.MonkeyPatch) -> None:
-    """Compiles and loads twice where a test leaves the number open, instead of ten times."""
+    """Compiles, loads and predicts a few times where a test leaves the number open."""
     from coremlscope.measure import repetitions
 
-    patch.setitem(repetitions._MOST, "compile", 2)
-    patch.setitem(repetitions._MOST, "load", 2)
+    for phase, count in (("compile", 2), ("load", 2), ("predict", 8)):
+        patch.setitem(repetitions._MOST, phase, count)
 
 
 def _use_own_folders(patch: pytest.MonkeyPatch, folders: pytest.TempPathFactory) -> None:

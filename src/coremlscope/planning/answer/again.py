@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 
 import msgspec.structs
 
@@ -35,16 +35,12 @@ class ChangedModels:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._made: dict[str, Model | None] = {}
+        #: Returns the model that a transform makes; None where only coremltools makes it.
+        self.after = cache(self._make)
+        #: Returns whether `what-if` makes the changed model, with coremltools or without.
+        self.can_make = cache(self._can_make)
 
-    def after(self, transform: str) -> Model | None:
-        """Returns the model that a transform makes; None where only coremltools makes it."""
-        if transform not in self._made:
-            self._made[transform] = self._make(transform)
-        return self._made[transform]
-
-    def can_make(self, transform: str) -> bool:
-        """Returns whether `what-if` makes the changed model, with coremltools or without."""
+    def _can_make(self, transform: str) -> bool:
         return bool(transform) and not why_not(parse_transform(transform), self.model)
 
     def _make(self, transform: str) -> Model | None:

@@ -69,16 +69,11 @@ def _find_compressed_weights(block: Any) -> None:
     for op in block.operations:
         for inner in op.blocks:
             _find_compressed_weights(inner)
-        kind, outputs = op.op_type, op.outputs or ()
-        behind: set[Any] = set()
-        if kind.startswith("constexpr_"):
-            for output in outputs:
-                output.nonreplaceable_vars_upstream = {output}
-            continue
-        if kind not in ("const", "shape"):
-            behind = behind.union(*(one.nonreplaceable_vars_upstream for one in op.get_flattened_inputs()))
-        for output in outputs:
-            output.nonreplaceable_vars_upstream = set(behind)
+        is_compressed = op.op_type.startswith("constexpr_")
+        inputs = () if is_compressed or op.op_type in ("const", "shape") else op.get_flattened_inputs()
+        behind = set().union(*(one.nonreplaceable_vars_upstream for one in inputs))
+        for output in op.outputs or ():
+            output.nonreplaceable_vars_upstream = {output} if is_compressed else behind
 
 
 def _counting(original: _Clustering, cluster: Callable[..., Any]) -> _Clustering:

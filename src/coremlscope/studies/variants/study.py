@@ -140,48 +140,35 @@ def what_if(
             missing have a sentence; what was complete is also in the cache.
     """
     require_coremltools()
-    if random_weights:
-        with _with_random_weights(Path(source), seed) as path:
-            report = what_if(
-                path,
-                transforms=transforms,
-                devices=devices,
-                inputs=inputs,
-                samples=samples,
-                shapes=shapes,
-                seed=seed,
-                workers=workers,
-                timeout_s=timeout_s,
-                has_cache=has_cache,
-                progress=progress,
+    with _completed(Path(source), seed, random_weights=random_weights) as path:
+        model = container.read(path)
+        chosen = _chosen(model, transforms, has_data=bool(inputs))
+        targets = Targets.of(devices)
+        for name in targets.names:
+            find_device(name, targets.os)
+        own, findings = use_own()
+        with _asked(model, path, inputs, samples, shapes or {}, seed) as (file, question, _):
+            study = _Study(
+                model=model,
+                path=file,
+                question=msgspec.structs.replace(
+                    question, devices=targets.names, os=targets.os, compute_units=targets.settings, own=own
+                ),
+                cache=default_cache() if has_cache else None,
+                progress=progress or (lambda *_: None),
             )
-        return msgspec.structs.replace(report, path=str(source), findings=(*report.findings, _ON_RANDOM))
-    model = container.read(Path(source))
-    chosen = _chosen(model, transforms, has_data=bool(inputs))
-    targets = Targets.of(devices)
-    for name in targets.names:
-        find_device(name, targets.os)
-    own, findings = use_own()
-    with _asked(model, Path(source), inputs, samples, shapes or {}, seed) as (path, question, _):
-        study = _Study(
-            model=model,
-            path=path,
-            question=msgspec.structs.replace(
-                question, devices=targets.names, os=targets.os, compute_units=targets.settings, own=own
-            ),
-            cache=default_cache() if has_cache else None,
-            progress=progress or (lambda *_: None),
+            count = worker_count(model.size_bytes, machine_memory_bytes(), workers)
+            variants = study.run(
+                VariantPool(count, ChildLimits(silence_s=_PATIENCE_S, time_s=timeout_s)), chosen
+            )
+        return VariantReport(
+            path=str(source),
+            kind=model.kind,
+            made=made_here(),
+            coremltools=importlib.metadata.version("coremltools"),
+            variants=variants,
+            findings=(*findings, *([_ON_RANDOM] if random_weights else [])),
         )
-        count = worker_count(model.size_bytes, machine_memory_bytes(), workers)
-        variants = study.run(VariantPool(count, ChildLimits(silence_s=_PATIENCE_S, time_s=timeout_s)), chosen)
-    return VariantReport(
-        path=str(source),
-        kind=model.kind,
-        made=made_here(),
-        coremltools=importlib.metadata.version("coremltools"),
-        variants=variants,
-        findings=findings,
-    )
 
 
 def apply_variant(
@@ -316,10 +303,14 @@ def _is_network(model: Model) -> bool:
 
 
 @contextmanager
-def _with_random_weights(source: Path, seed: int) -> Iterator[Path]:
+def _completed(source: Path, seed: int, *, random_weights: bool) -> Iterator[Path]:
     """Yields a package with synthetic weights where the model's are absent; other models as they are."""
-    model = container.read(source)
-    if model.container != "mlpackage" or not any(file.size is None for file in model.weight_files):
+    model = container.read(source) if random_weights else None
+    if (
+        model is None
+        or model.container != "mlpackage"
+        or not any(file.size is None for file in model.weight_files)
+    ):
         yield source
         return
     with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as folder:
