@@ -158,10 +158,10 @@ class Check:
 
     def _call_in(self, run: str, function: Function | None = None) -> FunctionCall:
         body = function or self.call.function
-        if run == "fp32":
-            return self.call.with_function(body)
-        body = self.as_half(body)
-        return self.call.with_function(with_overflow(body) if run == INSIDE else body)
+        if run != "fp32":
+            body = self.as_half(body)
+        body = with_overflow(body) if run == INSIDE else body
+        return self.call if body is self.call.function else self.call.with_function(body)
 
     def outputs_with(self, run: str, given: Mapping[str, Array]) -> list[ComparedOutput]:
         """Compares the outputs of a run in which some values are others, and what is computed of them.
@@ -198,7 +198,8 @@ class Check:
         Args:
             reference: The reference.
             drawn: The inputs.
-            is_rounded: Whether to run the model with rounded results as well.
+            is_rounded: Whether to run the model with rounded results as well. If not, values are paired only
+                where outputs differ.
         """
         self.progress("running the model in float32")
         self.exact = self.run_in("fp32")
@@ -216,9 +217,10 @@ class Check:
             self.progress("running the model with results rounded to fp16")
             self.rounded = self.run_in("fp16")
             self.outputs += self.compare(self.rounded, "fp16")
-        self.progress("pairing intermediate values")
-        self.pairs = pair_runs(self.exact, self.theirs, self.matched)
-        self.outputs += self.unmatched("fp32")
+        if is_rounded or not self.passes:
+            self.progress("pairing intermediate values")
+            self.pairs = pair_runs(self.exact, self.theirs, self.matched)
+            self.outputs += self.unmatched("fp32")
 
     def unmatched(self, run: str) -> list[ComparedOutput]:
         """Returns the outputs that exist on one side only. Saved values may be any of the model's."""

@@ -43,26 +43,35 @@ class FunctionCall(msgspec.Struct, frozen=True):
         inputs: Tensors by input name, as `to_tensors` returns them.
         states: What states hold before the call, by name, for each precision: results of earlier calls are
             rounded or not. Others hold zeros.
+        loaded: The function with the value of every operation as an output, by precision, for calls with
+            other inputs; whoever gives it closes what it holds. None to load it for each run.
     """
 
     model: Model
     function: Function
     inputs: Mapping[str, Array]
     states: Mapping[Precision, Mapping[str, Array]] = {}
+    loaded: dict[Precision, Loaded] | None = None
 
     @classmethod
-    def of(cls, model: Model, function: str | None, inputs: Mapping[str, Array]) -> FunctionCall:
-        """Returns the function of a model for inputs of some shapes.
+    def of(
+        cls,
+        model: Model,
+        function: str | None,
+        inputs: Mapping[str, Array],
+        loaded: dict[Precision, Loaded] | None = None,
+    ) -> FunctionCall:
+        """Returns the function of a model for inputs of some shapes; see the attributes.
 
         Raises:
             ModelError: The function cannot be bound to these shapes, or the model has no program.
         """
         shapes = {name: array.shape for name, array in inputs.items() if array.dtype != object}
-        return cls(model, bind_model(model, function, shapes).function, inputs)
+        return cls(model, bind_model(model, function, shapes).function, inputs, loaded=loaded)
 
     def with_function(self, function: Function) -> FunctionCall:
         """Returns the same call of an edited copy of the function."""
-        return msgspec.structs.replace(self, function=function)
+        return msgspec.structs.replace(self, function=function, loaded=None)
 
     def bind(self, function: Function | None = None) -> BoundFunction:
         """Binds the function, or an edited copy of it, to the shapes of the inputs."""
@@ -95,25 +104,34 @@ def record(
         EngineError: The engine failed.
     """
     body = function or call.function
-    bound = call.bind(body)
-    recorded = [(value, op) for value, op in _recorded(bound) if names is None or value.name in names]
-    arrays = _run(call, body, [value for value, _ in recorded], precision, {})[0]
+    is_kept = call.loaded is not None and function is None and names is None
+    loaded = call.loaded.get(precision) if call.loaded is not None and is_kept else None
+    if loaded is None:
+        bound = call.bind(body)
+        recorded = [(value, op) for value, op in _recorded(bound) if names is None or value.name in names]
+        loaded = Loaded(call, body, recorded, precision, {**constants_of(body), **_decompressed(bound)})
+    try:
+        arrays = loaded.run(call, {})[0]
+    finally:
+        if call.loaded is not None and is_kept:
+            call.loaded[precision] = loaded
+        else:
+            loaded.close()
     given = _given(call, body, precision)
     inputs = {
         value.name: Intermediate(name=value.name, array=given[value.name])
         for value in body.graph.inputs
         if value.name in given
     }
-    constants = {**constants_of(body), **_decompressed(bound)}
     values, contents = dict(inputs), dict(_contents(body))
-    for value, op in recorded:
+    for value, op in loaded.recorded:
         values[value.name] = Intermediate(
             name=value.name,
             array=arrays[value.name],
             op=op.id,
             type=op.type,
             inputs=tuple(_read(op, values, contents)),
-            parameters=tuple(_parameters(op, constants)),
+            parameters=tuple(_parameters(op, loaded.constants)),
         )
     outputs = {value.name: value.name for value in body.graph.outputs if value.name in values}
     outputs.update(_scores(body, values))
@@ -231,7 +249,7 @@ def run_from(
     body = replace(call.function, graph=smaller)
     returned = set(names)
     wanted = [
-        Value(value.name, known.type)
+        (Value(value.name, known.type), view.op)
         for view in call.bind(body).graph.ops
         for value, known in zip(view.op.outputs, view.outputs, strict=False)
         if value.name in returned and isinstance(known.type, TensorType)
@@ -343,31 +361,72 @@ def _given(call: FunctionCall, body: Function, precision: Precision) -> dict[str
         }
 
 
+class Loaded:
+    """A function that the engine has loaded, with further outputs.
+
+    Args:
+        call: The function is specialised for the shapes of its inputs.
+        body: The function, or an edited copy of it.
+        recorded: The values that become outputs, and the operations that compute them.
+        precision: See `record`.
+        constants: What operations read, by name.
+    """
+
+    def __init__(
+        self,
+        call: FunctionCall,
+        body: Function,
+        recorded: Sequence[tuple[Value, Op]],
+        precision: Precision,
+        constants: Mapping[str, Constant],
+    ) -> None:
+        self.recorded, self.constants = recorded, constants
+        self._body, self._precision = body, precision
+        names = {value.name for value in body.graph.outputs}
+        outputs = (*body.graph.outputs, *(value for value, _ in recorded if value.name not in names))
+        wider = replace(body, graph=replace(body.graph, outputs=outputs))
+        self._program = lower(call.bind(wider), precision, has_ranges=False)
+        self._folder = tempfile.TemporaryDirectory(prefix="coremlscope-")
+        try:
+            self._session = engine().build(self._program, Path(self._folder.name), EngineOptions(fuses=False))
+        except BaseException:
+            self._folder.cleanup()
+            raise
+
+    def run(self, call: FunctionCall, feeds: Mapping[str, Array]) -> tuple[dict[str, Array], State]:
+        """Runs a call, and returns all outputs by name, and the states after it.
+
+        Args:
+            call: The call: its inputs and states.
+            feeds: Inputs that the edited copy has as well.
+        """
+        codec = FeatureCodec(self._program.inputs, self._program.outputs)
+        tensors = codec.encode({**_given(call, self._body, self._precision), **feeds})
+        state = State(self._program.states)
+        for name, content in call.states.get(self._precision, {}).items():
+            if name in state.names:
+                state.write(name, content)
+        return codec.decode(state.run(self._session, tensors)), state
+
+    def close(self) -> None:
+        """Releases what the engine holds."""
+        self._session.close()
+        self._folder.cleanup()
+
+
 def _run(
     call: FunctionCall,
     body: Function,
-    values: Sequence[Value],
+    values: Sequence[tuple[Value, Op]],
     precision: Precision,
     feeds: Mapping[str, Array],
 ) -> tuple[dict[str, Array], State]:
-    """Runs a function with further outputs; returns all of them by name, and its states after the call."""
-    names = {value.name for value in body.graph.outputs}
-    outputs = (*body.graph.outputs, *(value for value in values if value.name not in names))
-    wider = replace(body, graph=replace(body.graph, outputs=outputs))
-    program = lower(call.bind(wider), precision, has_ranges=False)
-    codec = FeatureCodec(program.inputs, program.outputs)
-    tensors = codec.encode({**_given(call, body, precision), **feeds})
-    state = State(program.states)
-    for name, content in call.states.get(precision, {}).items():
-        if name in state.names:
-            state.write(name, content)
-    with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
-        session = engine().build(program, Path(folder), EngineOptions(fuses=False))
-        try:
-            results = state.run(session, tensors)
-        finally:
-            session.close()
-    return codec.decode(results), state
+    """Runs a function once; see `Loaded`."""
+    loaded = Loaded(call, body, values, precision, {})
+    try:
+        return loaded.run(call, feeds)
+    finally:
+        loaded.close()
 
 
 def _read(op: Op, values: Mapping[str, Intermediate], contents: Mapping[str, str]) -> Iterator[str]:

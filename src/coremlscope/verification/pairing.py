@@ -155,11 +155,13 @@ def pair_runs(ours: Run, theirs: Run, outputs: Mapping[str, str]) -> tuple[Pair,
 def _statistics(array: Array) -> tuple[float, ...] | None:
     """Returns statistics of a value that do not depend on the order of its elements: the mean, the root mean
     square, the smallest and the largest; None for constants, which say little, and for infinite ones."""
-    numbers = np.asarray(array).astype(np.float64).reshape(-1)
-    if numbers.size < 2 or not np.isfinite(numbers).all() or numbers.min() == numbers.max():
+    numbers = np.asarray(array).reshape(-1)
+    ends = (float(numbers.min()), float(numbers.max())) if numbers.size > 1 else (0.0, 0.0)
+    if not np.isfinite(ends).all() or ends[0] == ends[1]:
         return None
-    size = np.sqrt(np.mean(numbers**2))
-    return float(numbers.mean()), float(size), float(numbers.min()), float(numbers.max())
+    largest = max(map(abs, ends))
+    scaled = numbers / largest  # Squares stay in the range of float32.
+    return float(scaled.mean()) * largest, float(np.sqrt(np.square(scaled).mean())) * largest, *ends
 
 
 def _may_equal(own: Sequence[float], others: Array, tolerance: float) -> Array:
@@ -253,6 +255,8 @@ class _Pairing:
 
     def _add_equal(self, value: Intermediate, others: Iterable[Intermediate], tolerance: float) -> None:
         """Pairs a value with the most likely of those that are equal to it within a relative error."""
+        if value.type == "cast" and value.inputs and value.inputs[0] in self.mate:
+            return  # It is what it casts; others may equal that by chance, as sums with a state of zeros do.
         place = self._places[0][value.name]
         near = [other for other in others if other.name not in self.taken]
         near.sort(key=lambda other: (_unlike(value, other), abs(self._places[1][other.name] - place)))

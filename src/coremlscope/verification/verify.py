@@ -16,6 +16,7 @@ from coremlscope.measure.effort import Effort
 from coremlscope.model.ir import Model, Pipeline, Program
 from coremlscope.model.subject import Source, Subject
 from coremlscope.ops.classical.suppression import NonMaximumSuppression
+from coremlscope.ops.program import Precision
 from coremlscope.planning.advice import bind_default_function, find_remarks
 from coremlscope.planning.forecast.hazards import find_hazards
 from coremlscope.planning.forecast.model_findings import describe_remark
@@ -34,7 +35,7 @@ from coremlscope.verification.later_calls import (
     further_calls,
 )
 from coremlscope.verification.outputs import Tolerance
-from coremlscope.verification.own_run import FunctionCall
+from coremlscope.verification.own_run import FunctionCall, Loaded
 from coremlscope.verification.references.choice import given_inputs, open_reference
 from coremlscope.verification.references.contract import Reference
 from coremlscope.verification.references.core_ai import CORE_AI, CoreAIReference
@@ -116,29 +117,56 @@ def verify(
         return choose_inputs(chosen, values, bound, seed + number - 1)
 
     drawn = draw(1)
+    loaded: dict[Precision, Loaded] = {}
     check = Check(
-        call=FunctionCall.of(model, chosen.name, drawn.tensors),
+        call=FunctionCall.of(model, chosen.name, drawn.tensors, loaded),
         name=chosen.name,
         tolerance=tolerance,
         progress=progress or (lambda _: None),
     )
-    check.run_both(opened, drawn)
-    remarks = [*_interfaces(check, opened), *_training(check, opened, drawn)]
-    remarks += note_inputs(check, opened, drawn)
+    try:
+        check.run_both(opened, drawn)
+        later = _find(check, opened, drawn, draw, seed)
+        check_on_units(check, compute_units, core_ml_limits(effort or Effort()))
+        find_unit_faults(check)
+    finally:
+        for one in loaded.values():
+            one.close()
+    check.findings += [*_reported(model), *unused_limits(check.outputs, tolerance)]
+    return summarise(check, drawn, later)
+
+
+def _find(
+    check: Check, reference: Reference, drawn: Inputs, draw: Callable[[int], Inputs], seed: int
+) -> Check | None:
+    """Compares other inputs and further calls until one differs, and finds the faults.
+
+    Args:
+        check: The verification of the first call, of which both have run.
+        reference: The reference.
+        drawn: The inputs of that call.
+        draw: Returns the inputs of a call by its number.
+        seed: The seed of other inputs.
+
+    Returns:
+        The verification of the last call; None if there was one only.
+    """
+    remarks = [*_interfaces(check, reference), *_training(check, reference, drawn)]
+    remarks += note_inputs(check, reference, drawn)
     note_preprocessing(check, drawn)
     begun, states = check, begin_with_states(check)
     if states is not None:  # What follows is compared with states that begin as those of the reference.
         begun = check.of(states)
-        begun.run_both(opened, drawn)
-    later = first_differing_call(begun, opened, draw)
+        begun.run_both(reference, drawn)
+    later = first_differing_call(begun, reference, draw)
     if later is None and check.passes:
-        later = first_differing_kind(check, opened, other_kinds(chosen, drawn, seed))
-    check_on_units(check, compute_units, core_ml_limits(effort or Effort()))
+        chosen = choose_function(check.call.model, check.name)
+        later = first_differing_kind(check, reference, other_kinds(chosen, drawn, seed))
     searched = begun if later is None or later.passes else later
     if states is not None:
         _add_initial_states(check, states, repairs=searched.passes)
     searched.others = functools.cache(
-        lambda: further_calls(searched, opened, drawn, draw, seed)  # Of a kind as well: other numbers.
+        lambda: further_calls(searched, reference, drawn, draw, seed)  # Of a kind as well: other numbers.
     )
     try:
         if states is None or not searched.passes:
@@ -148,9 +176,8 @@ def verify(
             "search-ended", f"The search for the fault ended early: {error.message}.", error.hint or ""
         )
     check.faults += begun.faults if begun is not check else []
-    find_unit_faults(check)
-    check.findings += [*remarks, *_reported(model), *unused_limits(check.outputs, tolerance)]
-    return summarise(check, drawn, later)
+    check.findings += remarks
+    return later
 
 
 def _add_initial_states(check: Check, call: FunctionCall, *, repairs: bool) -> None:

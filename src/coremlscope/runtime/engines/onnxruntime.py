@@ -215,8 +215,8 @@ def _session_options(folder: Path, options: EngineOptions) -> Any:
     settings.intra_op_num_threads = options.thread_count
     if not options.fuses:
         settings.graph_optimization_level = _library().GraphOptimizationLevel.ORT_DISABLE_ALL
-    if options.thread_count > logical_processors():
-        # Spinning threads would take processors from working threads.
+    if options.thread_count > logical_processors() or not options.fuses:
+        # Spinning threads would take processors from working threads, such as those of a reference.
         settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
     settings.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
     return settings

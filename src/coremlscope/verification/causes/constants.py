@@ -86,14 +86,13 @@ def _wrong(
 ) -> Hypothesis[Site]:
     """Returns what is wrong with weights."""
     name, right = max(changes.items(), key=lambda item: relative_error(mine[item[0]], item[1]))
-    cause, what = _difference(site, value, name, mine[name], right)
     keyed = {(value.op, key): array for key, array in changes.items()}
     listed = " and ".join(shown(key) for key in changes)
     return Hypothesis(
         value=value.name,
-        text=f"its {shown(name)} {what}",
+        text=f"its {shown(name)} ",
         predict=lambda one: (one.compute(changes=keyed), one.expected),
-        cause=cause,
+        describe=lambda: _difference(site, value, name, mine[name], right),
         advice=f"convert with the {listed} of the reference in {shown(value.name)}",
     )
 

@@ -51,6 +51,7 @@ class Hypothesis(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
         cause: The cause, where it is a special case of that of the row.
         advice: What mends it, if the row does not say that.
         code: The line that does it where the model is converted.
+        describe: Returns the cause and the rest of the sentence, where these take longer than the prediction.
     """
 
     value: str
@@ -59,6 +60,7 @@ class Hypothesis(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
     cause: Cause | None = None
     advice: str = ""
     code: str = ""
+    describe: Callable[[], tuple[Cause, str]] | None = None
 
 
 class Row(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
@@ -130,10 +132,11 @@ def judge(
             further = [(one, found.predict(one)) for one in others()]
             if all(one.tells(*pair) for one, pair in further):
                 several = (observed, *(pair[1] for _, pair in further))
+                cause, more = (found.cause, "") if found.describe is None else found.describe()
                 return Verdict(
-                    cause=found.cause or row.cause,
+                    cause=cause or row.cause,
                     value=found.value,
-                    text=found.text,
+                    text=f"{found.text}{more}",
                     elements=sum(int(np.asarray(one).size) for one in several),
                     advice=found.advice or row.fix,
                     code=found.code,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -58,7 +59,7 @@ class OnnxReference:
         given = match_inputs(inputs, wanted)
         feeds = given.arrays
         nodes = [node for node in graph.node if node.op_type != _CONSTANT]
-        results = self._compute(feeds, [name for node in nodes for name in node.output if name])
+        results = self._session.run(feeds)
         values = {name: Intermediate(name=name, array=array) for name, array in feeds.items()}
         for node, name in [(one, name) for one in nodes for name in one.output]:
             array = results.get(name)
@@ -76,19 +77,18 @@ class OnnxReference:
             label=f"ONNX Runtime, {self.label}", values=values, outputs=outputs, by_order=given.by_order
         )
 
-    def _compute(self, feeds: Mapping[str, Array], names: list[str]) -> dict[str, Any]:
-        """Runs the graph with every value as an output."""
+    @functools.cached_property
+    def _session(self) -> OnnxRuntimeSession:
+        """The graph with every value as an output."""
         import onnx
 
         wider = onnx.ModelProto()
         wider.CopyFrom(self._model)
         given = {info.name for info in wider.graph.output}
-        wider.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in given)
-        session = OnnxRuntimeSession(wider.SerializeToString(), self._folder, EngineOptions(fuses=False))
-        try:
-            return session.run(feeds)
-        finally:
-            session.close()
+        names = [name for node in wider.graph.node if node.op_type != _CONSTANT for name in node.output]
+        added = (onnx.ValueInfoProto(name=name) for name in names if name and name not in given)
+        wider.graph.output.extend(added)
+        return OnnxRuntimeSession(wider.SerializeToString(), self._folder, EngineOptions(fuses=False))
 
 
 def _constants(graph: Any) -> dict[str, Any]:

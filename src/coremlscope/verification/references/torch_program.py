@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
+import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +23,12 @@ from coremlscope.verification.pairing import plain_name
 from coremlscope.verification.references.contract import Assigned, Wanted, match_inputs
 
 
+@functools.cache
 def _torch() -> Any:
+    """Imports PyTorch so that its threads sleep while they wait: on a busy machine, those that spin take ten
+    times the time of the network."""
+    before = os.environ.get("OMP_WAIT_POLICY")
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         import torch
     except ImportError:
@@ -29,6 +36,9 @@ def _torch() -> Any:
             "a reference in PyTorch needs torch, which is not installed",
             "install it: pip install 'coremlscope[torch]'",
         ) from None
+    finally:
+        if before is None:
+            del os.environ["OMP_WAIT_POLICY"]
     return torch
 
 
@@ -69,12 +79,22 @@ class ExportedReference:
                 "save it with torch.export.save",
             ) from None
 
+    @functools.cached_property
+    def _module(self) -> Any:
+        return self._program.module()
+
+    def _places(self) -> list[Any]:
+        return [node for node in self._module.graph.nodes if node.op == "placeholder"]
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names of the inputs, in order."""
+        return [node.target for node in self._places()]
+
     def run(self, inputs: Mapping[str, Array], before: Sequence[Mapping[str, Array]] = ()) -> Run:
         """Runs the program; see `Reference.run`."""
-        torch = _torch()
-        module = self._program.module()
-        places = [node for node in module.graph.nodes if node.op == "placeholder"]
-        wanted: list[Wanted] = [(node.target, *_of_tensor(node.meta.get("val"))) for node in places]
+        torch, module = _torch(), self._module
+        wanted: list[Wanted] = [(node.target, *_of_tensor(node.meta.get("val"))) for node in self._places()]
         earlier = [_to_tensors(torch, match_inputs(one, wanted).arrays) for one in before]
         given = match_inputs(inputs, wanted)
         recorder = _recorder(torch, module)
@@ -102,6 +122,8 @@ class ModuleReference:
     def __init__(self, module: Any) -> None:
         self.label = type(module).__name__
         self._module = module
+        #: The exported module by its mode and the shapes of its arguments; None where it cannot be exported.
+        self._exported: dict[tuple[Any, ...], ExportedReference | None] = {}
 
     @property
     def is_training(self) -> bool:
@@ -160,18 +182,28 @@ class ModuleReference:
 
     def _run(self, calls: Sequence[Mapping[str, Array]]) -> Run:
         """Runs the module on the arguments of several calls, and records the last one."""
-        torch = _torch()
+        torch, last = _torch(), calls[-1]
+        form = (self._module.training, *((name, one.shape, one.dtype) for name, one in last.items()))
+        if form not in self._exported:
+            self._exported[form] = self._export(torch, last)
+        exported = self._exported[form]
+        if exported is None:
+            return self._call(torch, calls)
+        *before, last = [dict(zip(exported.inputs, arrays.values(), strict=True)) for arrays in calls]
+        return exported.run(last, before)
+
+    def _export(self, torch: Any, arguments: Mapping[str, Array]) -> ExportedReference | None:
+        """Exports the module for arguments of some shapes; returns None if that is not possible."""
         try:
             with torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                program = torch.export.export(self._module, *self._arguments(torch, calls[-1]))
+                exported = ExportedReference(
+                    torch.export.export(self._module, *self._arguments(torch, arguments))
+                )
         except Exception:  # modules that depend on data cannot be exported, in many ways
-            return self._call(torch, calls)
-        exported = ExportedReference(program)
+            return None
         exported.label = self.label
-        places = [node.target for node in program.module().graph.nodes if node.op == "placeholder"]
-        *before, last = [dict(zip(places, arrays.values(), strict=True)) for arrays in calls]
-        return exported.run(last, before)
+        return exported
 
     def _call(self, torch: Any, calls: Sequence[Mapping[str, Array]]) -> Run:
         """Runs the module as it is, of which only outputs and changed buffers are known."""
@@ -237,12 +269,13 @@ def _recorder(torch: Any, module: Any) -> Any:
             super().__init__(module)
             self.results: dict[str, Any] = {}
             self.written: dict[str, dict[str, Any]] = {}
-            self._versions = {name: buffer._version for name, buffer in module.named_buffers()}
+            self._buffers = dict(module.named_buffers())
+            self._versions = {name: buffer._version for name, buffer in self._buffers.items()}
 
         def run_node(self, node: Any) -> Any:
             result = super().run_node(node)
             self.results[node.name] = result.clone() if isinstance(result, torch.Tensor) else result
-            for name, buffer in module.named_buffers() if node.op.startswith("call") else ():
+            for name, buffer in self._buffers.items() if node.op.startswith("call") else ():
                 if buffer._version != self._versions[name]:
                     self._versions[name] = buffer._version
                     self.written.setdefault(node.name, {})[name] = buffer.clone()
