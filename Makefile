@@ -82,8 +82,8 @@ fuzz: $(VENV)/.fuzz ## fuzz a reader, TARGET=mlmodel (default), zip, mil …; AR
 bench-start: $(VENV)/.runtime ## time short commands beside an older version (needs its commit)
 	$(VENV)/bin/python -m benchmarks.start $(ARGS)
 
-bench-verify: $(TORCH)/.ready ## count verdicts on sound conversions, unlike classifiers and damaged twins; ARGS="--seeds 0 --twins"
-	$(TORCH)/bin/python -m benchmarks.faults $(ARGS)
+bench-verify: $(TORCH)/.ready ## count verdicts on sound conversions, unlike classifiers and damaged twins; ARGS="--seeds 0 --twins"; TIMES=1 times it next to an older version
+	$(TORCH)/bin/python -m $(if $(TIMES),benchmarks.faults.times,benchmarks.faults) $(ARGS)
 
 bench-speed: $(TORCH)/.ready ## time this runtime beside ONNX Runtime, OpenVINO and PyTorch
 	$(TORCH)/bin/python -m benchmarks.speed --page docs/speed.md $(ARGS)

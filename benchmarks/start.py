@@ -12,10 +12,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
-__all__ = ["main"]
+__all__ = ["main", "older_source", "processor_seconds"]
 
 #: Commands, each with the highest good ratio to the older version. `MODEL` is the sample.
 _COMMANDS = {
@@ -30,18 +30,25 @@ _COMMANDS = {
 _OLDER = "f8c6fbe0"
 
 
-def _seconds(source: Path, command: str, model: Path) -> float:
-    """The processor seconds of a command, and of its children."""
-    words = command.replace("MODEL", str(model)).split()
+def processor_seconds(source: Path, words: Sequence[str], codes: Collection[int] = (0,)) -> float:
+    """The processor seconds of a command, and of its children.
+
+    Args:
+        source: The folder of the package.
+        words: The arguments of the command.
+        codes: The exit codes that it may have.
+    """
     environment = {**os.environ, "PYTHONPATH": str(source)}
     before = os.times()
-    subprocess.run(
+    found = subprocess.run(
         [sys.executable, "-m", "coremlscope", *words],
         env=environment,
-        check=True,
+        check=False,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+    if found.returncode not in codes:
+        raise SystemExit(f"{' '.join(words)} ended with the exit code {found.returncode}")
     after = os.times()
     return after.children_user - before.children_user + after.children_system - before.children_system
 
@@ -49,6 +56,16 @@ def _seconds(source: Path, command: str, model: Path) -> float:
 def _compile(source: Path) -> None:
     """Compiles the modules, as an installation does."""
     subprocess.run([sys.executable, "-m", "compileall", "-q", str(source)], check=True)
+
+
+def older_source(commit: str, folder: Path) -> Path:
+    """Writes the package of an older commit into a folder, and returns where it lies."""
+    root = Path(__file__).resolve().parents[1]
+    archive = subprocess.run(["git", "archive", commit, "src"], cwd=root, check=True, stdout=subprocess.PIPE)
+    folder.mkdir()
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
+    _compile(folder / "src")
+    return folder / "src"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -59,22 +76,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     root = Path(__file__).resolve().parents[1]
     with tempfile.TemporaryDirectory() as folder:
-        older, model = Path(folder) / "older", Path(folder) / "sample.mlpackage"
-        older.mkdir()
-        archive = subprocess.run(
-            ["git", "archive", options.older, "src"], cwd=root, check=True, stdout=subprocess.PIPE
-        )
-        subprocess.run(["tar", "-x", "-C", str(older)], input=archive.stdout, check=True)
-        sources = (older / "src", root / "src")
-        for source in sources:
-            _compile(source)
+        model = Path(folder) / "sample.mlpackage"
+        sources = (older_source(options.older, Path(folder) / "older"), root / "src")
+        _compile(root / "src")
         from coremlscope.formats.sample import write_sample
 
         write_sample(model, overwrite=True)
         taken: dict[str, list[tuple[float, float]]] = {command: [] for command in _COMMANDS}
         for _ in range(options.rounds + 1):
             for command, pairs in taken.items():
-                first, second = (_seconds(source, command, model) for source in sources)
+                words = command.replace("MODEL", str(model)).split()
+                first, second = (processor_seconds(source, words) for source in sources)
                 pairs.append((first, second))
         print(f"processor seconds, medians of {options.rounds} rounds")
         print(f"{'command':27} {'older':>7} {'now':>6} {'ratio':>6}")

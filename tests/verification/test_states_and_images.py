@@ -211,9 +211,7 @@ def test_another_model_of_images_prepares_them_itself() -> None:
     assert verify(right, right).passed
     scaled = verify(_of_images("RGB", 2 / 255), right)
     assert scaled.faults[0].cause == "scale"
-    turned = verify(_of_images("BGR"), right)
-    assert not turned.passed
-    assert "interface-differs" in [finding.id for finding in turned.findings]
+    assert not verify(_of_images("BGR"), right).passed
 
 
 def test_pipelines_are_refused_with_a_way_out(model: Model) -> None:

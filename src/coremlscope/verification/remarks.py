@@ -1,5 +1,4 @@
-"""Remarks on what the inputs of a verification show, and what they do not, and on what two Core ML models
-declare: shapes of inputs, preprocessing, names of classes."""
+"""Remarks on what the inputs of a verification show, and what they do not, and on the names of classes."""
 
 from __future__ import annotations
 
@@ -8,8 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from coremlscope.base.findings import Finding
-from coremlscope.describe.preprocessing import Preprocessing, find_preprocessing
-from coremlscope.model.features import describe_feature
 from coremlscope.model.ir import Constant
 from coremlscope.model.ir.rewriting import constant_argument, constants_of
 from coremlscope.results.verification import ComparedOutput
@@ -21,8 +18,6 @@ from coremlscope.verification.outputs import Tolerance, worst_error
 from coremlscope.verification.references.arrays import SavedReference
 from coremlscope.verification.references.contract import Reference
 
-#: Scales and offsets of pixels that differ by less, relative to the range of the result, are the same.
-_SAME = 1e-3
 #: The largest relative error of values that show that recorded values belong to the inputs.
 _AGREES = 1e-3
 
@@ -146,54 +141,6 @@ def _constants(check: Check, drawn: Inputs) -> Iterator[Finding]:
                 " does with others is not compared.",
                 hint=f"give others with --input {name}=FILE, such as a mask that hides some elements",
             )
-
-
-def _preprocessing_of(chosen: Chosen) -> dict[str, Preprocessing]:
-    """Returns what a function does with the pixels of each image first, by input."""
-    return {step.input: step for step in find_preprocessing(chosen.function, chosen.description)}
-
-
-def compare_interfaces(ours: Chosen, theirs: Chosen) -> Iterator[Finding]:
-    """Yields in what the declared inputs of two models differ.
-
-    Args:
-        ours: The function of the verified model.
-        theirs: That of the reference.
-    """
-    others = {feature.name: feature for feature in theirs.description.inputs}
-    steps, other_steps = _preprocessing_of(ours), _preprocessing_of(theirs)
-    for feature in ours.description.inputs:
-        other = others.get(feature.name)
-        if other is None:
-            continue
-        own, its = describe_feature(feature.type), describe_feature(other.type)
-        if own != its:
-            yield Finding(
-                id="interface-differs",
-                severity="warning",
-                text=f"The input {feature.name} is {own} in the model, and {its} in the reference.",
-                hint="convert with the inputs of the reference, if an app uses them as they were",
-            )
-        pair = steps.get(feature.name), other_steps.get(feature.name)
-        if pair[0] is not None and pair[1] is not None and not _are_alike(pair[0], pair[1]):
-            yield Finding(
-                id="preprocessing-differs",
-                severity="warning",
-                text=f"The preprocessing of {feature.name} is {pair[0].text} in the model, and"
-                f" {pair[1].text} in the reference.",
-                hint="convert with ct.ImageType(scale=…, bias=…) of the reference",
-            )
-
-
-def _are_alike(ours: Preprocessing, theirs: Preprocessing) -> bool:
-    ends = [
-        np.stack([np.broadcast_to(np.array(step.scale) * edge + step.bias, 3) for edge in (0, 255)])
-        for step in (ours, theirs)
-        if len(step.scale) in (1, 3)
-    ]
-    if len(ends) < 2 or ours.has_mean_image or theirs.has_mean_image:
-        return len(ends) < 2 or ours.has_mean_image == theirs.has_mean_image
-    return bool(np.abs(ends[0] - ends[1]).max() <= _SAME * np.ptp(ends[1]))
 
 
 def compare_labels(ours: Chosen, theirs: Chosen) -> ComparedOutput | None:

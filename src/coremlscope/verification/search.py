@@ -227,44 +227,12 @@ def _add_constants(check: Check, cause: Cause, constants: Mapping[tuple[str, str
             f" infinite ({listed(check.exact, ids)}); 0 × ∞ and ∞ − ∞ are NaN"
         )
         finite = {key: np.clip(one, -_FINITE, _FINITE) for key, one in constants.items()}
-        if _differs_where_masked(check, finite):
+        if _passes_with(check, finite):
             advice = f"use ±{_FINITE:.0f} instead of infinite constants"
             code = f"{-_FINITE:.0f} instead of torch.finfo(torch.float32).min or -inf in masks"
     elements = sum(check.exact.output(name).size for name in check.matched)
     verdict = Verdict(cause=cause, value=first, text=text, elements=elements, advice=advice, code=code)
     check.add_fault("precision", "fp32", verdict, (0.0, check.made.get(first)), repairs=True)
-
-
-def _differs_where_masked(check: Check, constants: Mapping[tuple[str, str], Array]) -> bool:
-    """Returns whether outputs with a finite mask differ in those rows only in which all is masked, and notes
-    them: with a finite mask the softmax of such rows is another one."""
-    run = _run_with(check, constants)
-    rows = [
-        (given.array.reshape(-1, given.array.shape[-1]).max(-1) < -LARGEST_FP16)
-        for value in check.theirs.values.values()
-        if "softmax" in value.type.lower() and value.inputs
-        for given in [check.theirs.values[value.inputs[0]]]
-        if given.array.dtype.kind == "f" and given.array.ndim
-    ]
-    count = 0
-    for output in check.compare(run, "fp32"):
-        if output.passed or output.name not in run.outputs:
-            continue
-        pair = run.output(output.name), check.theirs.output(output.reference)
-        ours, theirs = (one.reshape(-1, one.shape[-1] if one.ndim else 1) for one in pair)
-        far = np.abs(np.subtract(ours, theirs)).max(-1) > 1e-2 * np.abs(theirs).max()
-        masked = next((one for one in rows if len(one) == len(far) and one[far].all()), None)
-        if masked is None or not np.isfinite(ours).all():
-            return False
-        count += int(far.sum())
-    if count:
-        text = (
-            f"With a finite mask, {count} rows still differ, in which everything is masked: what the"
-            " reference returns there means nothing."
-        )
-        hint = "compare the other rows, or give a mask that leaves one element in each row"
-        check.note("rows-masked-in-full", text, hint, "info")
-    return True
 
 
 def _exchange_colours(check: Check) -> bool:

@@ -3,24 +3,21 @@ free where their scores tie."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from coremlscope.base.errors import InputError
 from coremlscope.base.escaping import path_text
-from coremlscope.base.findings import Finding
 from coremlscope.base.version import __version__
 from coremlscope.model.features import describe_shape
 from coremlscope.model.ir import Array, ArrayFeature, Model, Shape
 from coremlscope.ops.classical.suppression import NonMaximumSuppression
-from coremlscope.results.verification import ComparedOutput, Verification, VerifiedFault
+from coremlscope.results.verification import ComparedOutput, Verification
 from coremlscope.runtime.execution.binding import choose_function
 from coremlscope.verification.inputs import check_numbers
-from coremlscope.verification.intermediates import Run
 from coremlscope.verification.outputs import Tolerance, compare_output
 from coremlscope.verification.own_run import run_suppression
 from coremlscope.verification.pairing import plain_name
@@ -32,8 +29,6 @@ from coremlscope.verification.remarks import describe_recorded, unused_limits
 _NUMBERS = 4
 #: Synthetic boxes, and their classes, where the model takes any number.
 _BOXES, _CLASSES = 64, 2
-#: The overlaps that are tried, as shares of the union.
-_OVERLAPS = tuple(step / 20 for step in range(1, 20))
 
 
 def verify_suppression(
@@ -61,41 +56,27 @@ def verify_suppression(
     content = model.content
     assert isinstance(content, NonMaximumSuppression)
     given, notes = _inputs(model, content, inputs, shapes, seed)
+    ours = run_suppression(model, given, "")
     theirs = reference.run({name: np.asarray(value) for name, value in given.items()})
     names = (content.confidence_output, content.coordinates_output)
-    others, right = _kept(theirs, names)
-
-    def compare(other: NonMaximumSuppression, values: Mapping[str, Any]) -> list[ComparedOutput]:
-        run = run_suppression(replace(model, content=other), values, "")
-        found = _boxes_of(*(run.output(name) for name in names))
-        assert found is not None
-        return compare_boxes(names, others, (found, right), tolerance)
-
-    outputs = compare(content, given)
+    others = _match(names, theirs.results)
+    outputs = _compare(
+        names, others, (ours.results[names[0]], ours.results[names[1]]), theirs.results, tolerance
+    )
     passed = all(output.passed for output in outputs)
     synthetic = [name for name in given if name not in inputs]
-    findings: list[Finding] = []
-    faults: list[VerifiedFault] = []
-    if not passed and isinstance(reference, SavedReference) and synthetic:
-        findings.append(describe_recorded(reference, synthetic, passes=False))
-    elif not passed:
-        thresholds = (content.iou_input, content.confidence_threshold_input)
-        own = {name: value for name, value in given.items() if name not in thresholds}
-        several = _settings(content, float(right.best.min(initial=np.inf)))
-        setting = next((text for text, one in several if all(o.passed for o in compare(one, own))), "")
-        why = next((output.why for output in outputs if output.why), "")
-        faults.append(_fault(model, content, setting, why))
+    is_recorded = not passed and isinstance(reference, SavedReference) and bool(synthetic)
+    recorded = [describe_recorded(reference, synthetic, passes=False)] if is_recorded else []
     return Verification(
         model="" if model.source is None else path_text(model.source),
         function=choose_function(model).name,
         reference=theirs.label,
         inputs=notes,
-        outputs=tuple(outputs),
+        outputs=outputs,
         passed=passed,
         runs=("fp32",),
         recorded=len(names),
-        faults=tuple(faults),
-        findings=(*findings, *unused_limits(outputs, tolerance)),
+        findings=(*recorded, *unused_limits(outputs, tolerance)),
         version=__version__,
     )
 
@@ -109,7 +90,7 @@ def _inputs(
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Returns the inputs, and what each is. Thresholds that are not given have the values of the model."""
     values, notes = {}, []
-    drawn = {content.confidence: content.labels, content.coordinates: range(4)}
+    drawn = {content.confidence: content.labels, content.coordinates: range(_NUMBERS)}
     for feature in choose_function(model).description.inputs:
         name = feature.name
         if name in given:
@@ -133,168 +114,57 @@ def _inputs(
     return values, tuple(notes)
 
 
-def _kept(theirs: Run, names: tuple[str, str]) -> tuple[tuple[str, str], Boxes]:
-    """Returns the outputs of a reference that hold scores and coordinates, and the boxes.
+def _match(names: tuple[str, str], theirs: Mapping[str, Array]) -> tuple[str, str]:
+    """Returns the outputs of a reference that hold scores and coordinates: by name, else by size.
 
     Raises:
         InputError: There are none.
     """
-    others = _match_boxes(names, {name: theirs.output(name) for name in theirs.outputs})
-    right = None if others is None else _boxes_of(*(theirs.output(name) for name in others))
-    if others is None or right is None:
+    plain = {plain_name(name): name for name in theirs}
+    scores, places = (plain.get(plain_name(name), "") for name in names)
+    rest = [name for name, array in theirs.items() if array.ndim and name not in (scores, places)]
+    places = places or next((name for name in rest if theirs[name].shape[-1] == _NUMBERS), "")
+    rows = theirs[places].size // _NUMBERS if places else 0
+    several = (name for name in rest if name != places and rows and theirs[name].size % rows == 0)
+    scores = scores or next(several, "")
+    if not scores or not places:
         raise InputError(
             "the reference returns no boxes",
             f"give scores and [boxes, 4] coordinates under the names {names[0]} and {names[1]}",
         )
-    return others, right
+    return scores, places
 
 
-def _fault(model: Model, content: NonMaximumSuppression, setting: str, why: str) -> VerifiedFault:
-    return VerifiedFault(
-        kind="conversion",
-        run="fp32",
-        op=f"{choose_function(model).name}/0",
-        type=content.kind,
-        name=content.kind,
-        cause="setting" if setting else "unknown",
-        text=f"{setting}, it keeps the boxes of the reference" if setting else why,
-        inherited=0.0,
-    )
-
-
-def _settings(content: NonMaximumSuppression, least: float) -> Iterator[tuple[str, NonMaximumSuppression]]:
-    """Yields the suppression with another setting, and what is different, as a clause.
-
-    Args:
-        content: The suppression.
-        least: The least of the best scores of the reference's boxes.
-    """
-    classes = "any class" if content.is_per_class else "the same class only"
-    yield f"with boxes of {classes} suppressed", replace(content, is_per_class=not content.is_per_class)
-    if np.isfinite(least) and least > 0:
-        text = f"with a least score of at most {least:.4g} instead of {content.confidence_threshold:g}"
-        yield text, replace(content, confidence_threshold=least)
-    for overlap in sorted(_OVERLAPS, key=lambda one: abs(one - content.iou_threshold)):
-        text = f"with suppression above an overlap of about {overlap:g} instead of {content.iou_threshold:g}"
-        yield text, replace(content, iou_threshold=overlap)
-
-
-class Boxes(msgspec.Struct, frozen=True):
-    """Boxes with their scores, a row each.
-
-    Attributes:
-        scores: The score of each class, `[boxes, classes]`, or the best one, `[boxes, 1]`; float64.
-        coordinates: Four numbers each, `[boxes, 4]`, as the network gives them; float64.
-    """
-
-    scores: Array
-    coordinates: Array
-
-    @property
-    def best(self) -> Array:
-        """The best score of each box, `[boxes]`."""
-        return np.asarray(self.scores.max(axis=1, initial=-np.inf))
-
-
-def _boxes_of(scores: Array, coordinates: Array) -> Boxes | None:
-    """Returns boxes without those that only fill up a fixed number; None if the shapes are not of boxes.
-
-    Args:
-        scores: `[boxes, classes]` or `[boxes]`, or so with axes of one element.
-        coordinates: `[boxes, 4]`, or so with axes of one element.
-    """
-    if coordinates.ndim == 0 or coordinates.shape[-1] != _NUMBERS:
-        return None
-    places = coordinates.astype(np.float64).reshape(-1, _NUMBERS)
-    count = len(places)
-    if scores.size == count:
-        rows = scores.astype(np.float64).reshape(count, 1)
-    elif scores.ndim > 1 and scores.size == count * scores.shape[-1]:
-        rows = scores.astype(np.float64).reshape(count, scores.shape[-1])
-    else:
-        return None
-    is_box = rows.any(axis=1) | places.any(axis=1)
-    return Boxes(rows[is_box], places[is_box])
-
-
-def _match_boxes(ours: tuple[str, str], theirs: Mapping[str, Array]) -> tuple[str, str] | None:
-    """Returns the outputs of a reference that hold scores and coordinates: by name, else by shape.
-
-    Args:
-        ours: The names of these outputs of the model.
-        theirs: The outputs of the reference.
-
-    Returns:
-        Their names; None if the reference has none of such shapes.
-    """
-    plain = {plain_name(name): name for name in theirs}
-    named = [name if name in theirs else plain.get(plain_name(name), "") for name in ours]
-    fitting = (
-        (scores, places)
-        for places in theirs
-        for scores in theirs
-        if scores != places
-        and theirs[scores].dtype.kind == "f"
-        and _boxes_of(theirs[scores], theirs[places]) is not None
-    )
-    return min(fitting, key=lambda pair: sum(a != b for a, b in zip(pair, named, strict=True)), default=None)
-
-
-def compare_boxes(
+def _compare(
     names: tuple[str, str],
     others: tuple[str, str],
-    boxes: tuple[Boxes, Boxes],
+    ours: tuple[Array, Array],
+    theirs: Mapping[str, Array],
     tolerance: Tolerance,
-) -> list[ComparedOutput]:
-    """Compares scores and coordinates in float32.
-
-    Args:
-        names: The outputs of the model that hold scores and coordinates.
-        others: Those of the reference.
-        boxes: The boxes of the model, and of the reference.
-        tolerance: How far they may be off. Boxes whose scores differ by less may be in any order.
-    """
-    ours, theirs = boxes
-    if 1 in (ours.scores.shape[1], theirs.scores.shape[1]):
-        ours, theirs = (Boxes(one.best[:, None], one.coordinates) for one in boxes)
-    places = _places(ours, theirs, tolerance)
-    left = len(ours.scores) - len(places), len(theirs.scores) - len(places)
-    own, other = ([pair[side] for pair in places] for side in (0, 1))
-    found = [
-        compare_output(name, its, "fp32", (mine[own], right[other]), "boxes", tolerance, is_half=False)
-        for name, its, mine, right in (
-            (names[0], others[0], ours.scores, theirs.scores),
-            (names[1], others[1], ours.coordinates, theirs.coordinates),
-        )
+) -> tuple[ComparedOutput, ...]:
+    """Compares scores and coordinates in float32, in the order of the scores."""
+    right = theirs[others[0]], theirs[others[1]]
+    sides = [
+        (scores.reshape(len(places := boxes.reshape(-1, _NUMBERS)), -1).astype(np.float64), places)
+        for scores, boxes in (ours, right)
     ]
-    if not any(left):
-        return found
-    why = (
-        f"keeps {len(ours.scores)} boxes, and the reference {len(theirs.scores)}:"
-        f" {left[0]} and {left[1]} have no counterpart"
-    )
-    return [replace(one, passed=False, why=why) for one in found]
+    if 1 in (sides[0][0].shape[1], sides[1][0].shape[1]):  # The best scores alone.
+        sides = [(scores.max(1, keepdims=True), places) for scores, places in sides]
+    own, its = (_sorted(*side) for side in sides)
+    found = [
+        compare_output(name, other, "fp32", pair, "boxes", tolerance, is_half=False)
+        for name, other, pair in zip(names, others, zip(own, its, strict=True), strict=True)
+    ]
+    if len(own[0]) != len(its[0]):
+        why = f"keeps {len(own[0])} boxes, and the reference {len(its[0])}"
+        found = [replace(one, passed=False, why=why) for one in found]
+    return tuple(found)
 
 
-def _places(ours: Boxes, theirs: Boxes, tolerance: Tolerance) -> list[tuple[int, int]]:
-    """Returns which boxes are the same: of those whose best scores tie, the nearest in all numbers.
-
-    As many boxes on both sides that tie with none are paired in their order: their scores are wrong.
-    """
-    if ours.scores.shape[1] != theirs.scores.shape[1]:
-        return []
-    size = np.abs(theirs.best[np.isfinite(theirs.best)]).max(initial=0.0)
-    tie = tolerance.atol + tolerance.relative(is_half=False) * size
-    mine, right = (np.hstack([one.scores, one.coordinates]) for one in (ours, theirs))
-    free = np.ones(len(right), bool)
-    pairs: list[tuple[int, int]] = []
-    for place, row in enumerate(mine):
-        near = np.flatnonzero(free & (np.abs(theirs.best - ours.best[place]) <= tie))
-        if near.size:
-            nearest = int(near[np.abs(right[near] - row).sum(axis=1).argmin()])
-            free[nearest] = False
-            pairs.append((place, nearest))
-    rest = sorted(set(range(len(mine))) - {pair[0] for pair in pairs})
-    if len(mine) == len(right):
-        pairs += zip(rest, np.flatnonzero(free).tolist(), strict=True)
-    return sorted(pairs)
+def _sorted(scores: Array, places: Array) -> tuple[Array, Array]:
+    """Returns boxes in the order of their best scores, without those that only fill up a fixed number."""
+    is_box = scores.any(1) | places.any(1)
+    scores, places = scores[is_box], places[is_box]
+    best = np.round(scores.max(1, initial=-np.inf), 4)  # Scores that differ by less tie.
+    order = np.lexsort((*places.T, -best))
+    return scores[order], places[order]

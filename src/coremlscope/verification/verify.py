@@ -42,7 +42,6 @@ from coremlscope.verification.references.core_ai import CORE_AI, CoreAIReference
 from coremlscope.verification.references.core_ml_model import CoreMLReference
 from coremlscope.verification.references.torch_program import ModuleReference
 from coremlscope.verification.remarks import (
-    compare_interfaces,
     compare_labels,
     note_inputs,
     note_preprocessing,
@@ -151,8 +150,8 @@ def _find(
     Returns:
         The verification of the last call; None if there was one only.
     """
-    remarks = [*_interfaces(check, reference), *_training(check, reference, drawn)]
-    remarks += note_inputs(check, reference, drawn)
+    _add_labels(check, reference)
+    remarks = [*_training(check, reference, drawn), *note_inputs(check, reference, drawn)]
     note_preprocessing(check, drawn)
     begun, states = check, begin_with_states(check)
     if states is not None:  # What follows is compared with states that begin as those of the reference.
@@ -206,14 +205,11 @@ def _opened(model: Model, reference: object, function: str | None) -> Reference:
     return opened
 
 
-def _interfaces(check: Check, reference: Reference) -> list[Finding]:
-    """Compares what two Core ML models declare."""
-    if not isinstance(reference, CoreMLReference) or reference.chosen is None:
-        return []
-    chosen = choose_function(check.call.model, check.name)
-    labels = compare_labels(chosen, reference.chosen)
-    check.outputs += [] if labels is None else [labels]
-    return list(compare_interfaces(chosen, reference.chosen))
+def _add_labels(check: Check, reference: Reference) -> None:
+    """Compares the names of the classes of two Core ML models."""
+    if isinstance(reference, CoreMLReference) and reference.chosen is not None:
+        labels = compare_labels(choose_function(check.call.model, check.name), reference.chosen)
+        check.outputs += [] if labels is None else [labels]
 
 
 def _training(check: Check, reference: Reference, drawn: Inputs) -> list[Finding]:

@@ -14,8 +14,6 @@ from coremlscope.verification.distance import SAME, explains_all, find_layout, r
 
 #: Rows whose order is searched for, and elements that tell the scale and the offset of a channel.
 _MOST_ROWS, _FEWEST = 512, 8
-#: Elements of a row that tell it from others.
-_SAMPLE = 64
 #: How far elements may be off if two numbers were fitted, relative to the largest one.
 _FITTED = 1e-3
 
@@ -125,7 +123,7 @@ def _taken(own: Array, right: Array) -> Iterator[Relation]:
         wrong, rows = (np.moveaxis(one, axis, 0).reshape(size, -1) for one in (own, right))
         if not 1 < size <= _MOST_ROWS:
             continue
-        step = max(1, wrong.shape[1] // _SAMPLE)
+        step = max(1, wrong.shape[1] // 64)  # So many elements tell a row from others.
         places = [int(np.abs(np.subtract(wrong[:, ::step], row[::step])).max(1).argmin()) for row in rows]
         if len(set(places)) == size and relative_error(np.take(own, places, axis), right) <= SAME:
             text = f"with places {_listed(np.array(places))} of axis {axis}"
