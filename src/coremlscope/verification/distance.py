@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,12 @@ _BLOCK = 1 << 14
 
 def _numbers(array: Array) -> npt.NDArray[np.float64]:
     return np.asarray(array).astype(np.float64).reshape(-1)
+
+
+def _floats(array: Array) -> npt.NDArray[np.floating[Any]]:
+    """Returns the elements as they are, if they are float32, else as float64."""
+    flat = np.asarray(array).reshape(-1)
+    return flat.astype(np.float32 if flat.dtype == np.float32 else np.float64, copy=False)
 
 
 def explains_all(predicted: Array, observed: Array, tolerance: float = SAME) -> bool:
@@ -72,7 +79,7 @@ def _fast_error(ours: Array, theirs: Array) -> float | None:
     where squares in float32 may be lost or infinite."""
     if ours.dtype != np.float32 or theirs.dtype != np.float32 or ours.size < _BLOCK:
         return None
-    a, b, apart = ours.reshape(-1), theirs.reshape(-1), np.empty(_BLOCK, np.float32)
+    a, b, apart = _floats(ours), _floats(theirs), np.empty(_BLOCK, np.float32)
     sums = [0.0, 0.0]
     for start in range(0, a.size, _BLOCK):
         right = b[start : start + _BLOCK]
@@ -117,11 +124,11 @@ def unmasked_error(ours: Array, theirs: Array) -> float:
     whole = relative_error(ours, theirs)
     if np.asarray(ours).size != np.asarray(theirs).size or not math.isfinite(whole) or whole == 0:
         return whole
-    a, b = np.asarray(ours).reshape(-1), np.asarray(theirs).reshape(-1)
+    a, b = _floats(ours), _floats(theirs)
     return max([whole, *(relative_error(a[rest], b[rest]) for rest in _unmasked(b))])
 
 
-def _unmasked(numbers: Array) -> Iterator[npt.NDArray[np.bool_]]:
+def _unmasked(numbers: npt.NDArray[np.floating[Any]]) -> Iterator[npt.NDArray[np.bool_]]:
     """Yields the places beside which a number at one end is large, and held by many elements."""
     sample = numbers[:: max(1, numbers.size // _SAMPLE)]
     for level in (float(numbers.min()), float(numbers.max())):

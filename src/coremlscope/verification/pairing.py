@@ -160,7 +160,7 @@ def _statistics(array: Array) -> tuple[float, ...] | None:
     if not np.isfinite(ends).all() or ends[0] == ends[1]:
         return None
     largest = max(map(abs, ends))
-    scaled = numbers / largest  # Squares stay in the range of float32.
+    scaled = np.divide(numbers, largest)  # Squares stay in the range of float32.
     return float(scaled.mean()) * largest, float(np.sqrt(np.square(scaled).mean())) * largest, *ends
 
 
