@@ -21,6 +21,7 @@ from coremlscope.results.profile import Profile
 from coremlscope.runtime.engines.host import this_machine
 from tests.support.ir_models import perceptron
 from tests.support.planned_profiles import KERNELS, device_estimates, device_plan
+from tests.support.planned_rows import rows
 from tests.support.profiles import MADE, small_measurement, small_ops, small_summary, timed_by
 
 SETTINGS: tuple[ComputeUnits, ...] = ("all", "cpu_only")
@@ -52,7 +53,7 @@ def test_three_measurements_beside_two_plans() -> None:
     assert (profile.findings, profile.made) == ((remark,), MADE)
     assert profile.ops == small_ops()
     # Each arm refers to the rows of the one table.
-    assert [plan.view(profile.ops).ops[3].id for plan in profile.plans] == ["main/13", "main/13"]
+    assert [rows(plan)[3].id for plan in profile.plans] == ["main/13", "main/13"]
     assert [profile.ops.id[row] for row in profile.measurement.groups[1].ops] == ["main/13", "main/16"]
     assert [profile.ops.id[row] for row in profile.kernels[1].ops] == ["main/13", "main/16"]
     assert profile.all_findings[0] == remark
@@ -103,7 +104,7 @@ def test_every_arm_may_be_absent() -> None:
 def test_arms_of_another_table_are_refused() -> None:
     with pytest.raises(ValueError, match="column status of a measurement does not have 0 rows"):
         assemble(small_summary(), measurements=[small_measurement()])
-    with pytest.raises(ValueError, match="column of the plan for M1"):
+    with pytest.raises(ValueError, match="which is not in the op table"):
         assemble(small_summary(), forecast=Forecast(plans=(device_plan(),)))
 
 

@@ -19,6 +19,8 @@ from coremlscope.model.ir import KIND_NAMES
 from coremlscope.results.encoding import COMPARISON, MODEL, PROFILE, PROFILES
 from coremlscope.results.events import EventKind
 from coremlscope.results.model import ModelSummary
+from coremlscope.results.plan import PlannedOps
+from coremlscope.results.plan_encoding import PlanColumns
 from coremlscope.results.preview import PREVIEW, Preview
 from coremlscope.results.profile import Profile
 from coremlscope.results.schema import docstring_parts
@@ -56,7 +58,7 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 }
 _ROOTS = (
     *(Profile, ModelSummary, Comparison, Trace, EventKind, VariantReport, ResultTable, PageState),
-    Preview,
+    *(Preview, PlanColumns),
 )
 #: The maximum line length of the front end's formatter.
 _WIDTH = 140
@@ -191,6 +193,8 @@ def _spell(info: inspect.Type, names: Mapping[frozenset[Any], str]) -> str:
             return "null"
         case inspect.AnyType():
             return "unknown"
+        case inspect.CustomType(cls=cls) if cls is PlannedOps:
+            return PlanColumns.__name__
         case inspect.CustomType():  # a column of a trace, as text
             return "string"
         case inspect.StructType():

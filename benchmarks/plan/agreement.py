@@ -15,7 +15,8 @@ from coremlscope.model.ir import Model
 from coremlscope.planning.cost.planned.rates import RateTable
 from coremlscope.planning.forecast.planner import place_functions
 from coremlscope.planning.placement.backend import BACKENDS, UNIT_OF
-from coremlscope.planning.placement.place import PlacedFunction, PlacedOp
+from coremlscope.planning.placement.place import PlacedFunction
+from coremlscope.results.plan import PlannedOp
 
 __all__ = ["Agreement", "compare_context", "compare_network", "compare_support"]
 
@@ -69,19 +70,19 @@ def compare_network(rates: RateTable | None = None) -> list[Agreement]:
     return [_selections(pairs), *_costs(pairs), _rejections(pairs)]
 
 
-def _selections(pairs: Sequence[tuple[DumpRow, PlacedOp]]) -> Agreement:
+def _selections(pairs: Sequence[tuple[DumpRow, PlannedOp]]) -> Agreement:
     found = Agreement("M1 · selected backend (both CPU backends count as CPU)")
     exact = 0
     for row, op in pairs:
         ours = op.choices["all"].backend
         exact += ours == row.selected
-        same = ours is not None and UNIT_OF[ours] == UNIT_OF[row.selected]
+        same = op.choices["all"].unit == UNIT_OF[row.selected]
         found.count(same, f"{row.name}: {row.selected}, ours {ours}")
     found.notes.append(f"same backend: {exact} of {len(pairs)}")
     return found
 
 
-def _costs(pairs: Sequence[tuple[DumpRow, PlacedOp]]) -> list[Agreement]:
+def _costs(pairs: Sequence[tuple[DumpRow, PlannedOp]]) -> list[Agreement]:
     agreements = []
     for backend in BACKENDS:
         found = Agreement(f"M1 · planned cost on {backend} within 1 %, without convolutions")
@@ -89,24 +90,24 @@ def _costs(pairs: Sequence[tuple[DumpRow, PlacedOp]]) -> list[Agreement]:
             if row.type == "conv" or backend not in row.costs_ms:
                 continue
             theirs = row.costs_ms[backend]
-            ours = op.costs[backend].ms if backend in op.costs else math.nan
+            ours = op.cost_ms.get(backend, math.nan)
             found.count(abs(ours - theirs) <= _CLOSE * theirs, f"{row.name}: {theirs} ms, ours {ours} ms")
         agreements.append(found)
     return agreements
 
 
-def _rejections(pairs: Sequence[tuple[DumpRow, PlacedOp]]) -> Agreement:
+def _rejections(pairs: Sequence[tuple[DumpRow, PlannedOp]]) -> Agreement:
     found = Agreement("M1 · the Neural Engine's rejections, with Core ML's message among the reasons")
     for row, op in pairs:
-        verdict = op.verdicts[NEURAL_ENGINE]
+        supported = op.supported[NEURAL_ENGINE]
         if row.message:
-            said = [reason.core_ml for reason in verdict.reasons]
+            said = [reason.core_ml for reason in op.why if reason.unit == NEURAL_ENGINE]
             found.count(
                 row.message.rstrip(".") in {text.rstrip(".") for text in said},
                 f"{row.name}: {row.message}, ours {said}",
             )
         else:
-            found.count(verdict.supported == "yes", f"{row.name}: runs, ours {verdict.supported}")
+            found.count(supported == "yes", f"{row.name}: runs, ours {supported}")
     return found
 
 
@@ -130,9 +131,9 @@ def _support(
     found: Agreement, name: str, function: PlacedFunction, unit: ComputeUnit, expected: bool, note: str
 ) -> None:
     ops = [op for op in function.ops if not op.inserted]
-    failing = [op for op in ops if op.supported(unit) != "yes"]
+    failing = [op for op in ops if op.supported[unit] != "yes"]
     why = "; ".join(
-        f"{op.type} {op.supported(unit)} ({', '.join(r.rule for r in op.verdicts[unit].reasons)})"
+        f"{op.type} {op.supported[unit]} ({', '.join(r.rule for r in op.why if r.unit == unit)})"
         for op in failing
     )
     miss = f"{name}: {'supported' if expected else f'not supported ({note})'}, ours {why or 'supported'}"

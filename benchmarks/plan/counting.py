@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks.plan.agreement import Agreement
 from coremlscope.devices import UNITS, ComputeUnit
-from coremlscope.planning.placement.place import Choice
+from coremlscope.results.plan import Choice
 
 __all__ = ["CountedNetworks"]
 

@@ -24,7 +24,7 @@ from coremlscope.planning.cost.planned.rates import RateTable, rate_table
 from coremlscope.planning.forecast.planner import place_functions
 from coremlscope.planning.patterns.rule import Example, example_view, fp16, weight
 from coremlscope.planning.placement.backend import Backend
-from coremlscope.planning.placement.place import PlacedOp
+from coremlscope.results.plan import PlannedOp
 
 __all__ = ["compare_depth", "depth_anything", "zipdepth"]
 
@@ -441,11 +441,11 @@ def _units(plan: Plan, setting: ComputeUnits, count: int) -> Iterator[ComputeUni
             yield plan.unit if place < plan.first or place in plan.others else NEURAL_ENGINE
 
 
-def _compare_costs(found: Agreement, plan: Plan, ops: Sequence[PlacedOp]) -> None:
+def _compare_costs(found: Agreement, plan: Plan, ops: Sequence[PlannedOp]) -> None:
     with _COSTS.open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["network"] == plan.name]
     for row in rows:
         op = ops[int(row["place"])]
-        known = {str(backend): cost.ms * 1e3 for backend, cost in op.costs.items()}
+        known = {backend: ms * 1e3 for backend, ms in op.cost_ms.items()}
         text = f"{plan.name}: {op.type} {row['place']} on {row['backend']}"
         _count(found, text, known.get(row["backend"], math.nan), float(row["cost_us"]))

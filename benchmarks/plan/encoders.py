@@ -25,7 +25,7 @@ from coremlscope.model.ir import DType, Model, Value, constant
 from coremlscope.planning.cost.planned.rates import RateTable, rate_table
 from coremlscope.planning.forecast.planner import place_functions
 from coremlscope.planning.patterns.rule import fp16, weight
-from coremlscope.planning.placement.place import Choice, PlacedOp
+from coremlscope.results.plan import Choice, PlannedOp
 
 __all__ = ["choices_on_one_unit", "compare_encoders", "encoder"]
 
@@ -194,7 +194,7 @@ def choices_on_one_unit(rates: RateTable) -> Iterator[tuple[Choice, ComputeUnit]
 
 def _placed(
     form: Callable[[Shape, int], Model], name: str, length: int, setting: ComputeUnits, rates: RateTable
-) -> list[PlacedOp]:
+) -> list[PlannedOp]:
     model = _built(form, name, length)
     (function,) = place_functions(model, _DEVICE, [setting], with_advice=False, rates=rates).values()
     return [op for op in function.ops if not op.inserted]
@@ -228,6 +228,6 @@ def _shares(name: str, setting: str, length: int, rates: RateTable) -> dict[tupl
         choice = op.choices[chosen]
         if choice.unit is not None and choice.backend is not None:
             key = op.type, str(choice.unit)
-            costs[key] = costs.get(key, 0.0) + op.costs[choice.backend].ms
+            costs[key] = costs.get(key, 0.0) + (choice.planned_ms or 0.0)
     total = sum(costs.values())
     return {key: cost / total for key, cost in costs.items()}

@@ -38,7 +38,7 @@ from coremlscope.planning.cost.planned.rates import RateTable, rate_table
 from coremlscope.planning.forecast.planner import place_functions
 from coremlscope.planning.patterns.rule import Example, example_view, fp16, weight
 from coremlscope.planning.placement.backend import Backend
-from coremlscope.planning.placement.place import Choice, PlacedOp
+from coremlscope.results.plan import Choice, PlannedOp
 
 __all__ = [
     "choices_on_one_unit",
@@ -146,10 +146,10 @@ def _compare_mobilenet(rates: RateTable) -> list[Agreement]:
     units = Agreement("M4 Pro · MobileNet, unit of each operation, all")
     costs = Agreement("M4 Pro · MobileNet, planned cost within 1 %")
     ops = _placed("mobilenet-b16.mlpackage", _M4_PRO, rates)
-    total = sum(op.cost_ms("all") or 0.0 for op in ops)
+    total = sum(op.choices["all"].planned_ms or 0.0 for op in ops)
     for op, (type_, unit, share) in zip(ops, read_mobilenet(), strict=True):
         assert op.type == type_
-        ours = (op.cost_ms("all") or 0.0) / total
+        ours = (op.choices["all"].planned_ms or 0.0) / total
         units.count(op.choices["all"].unit == unit, f"{op.name}: {unit}, ours {op.choices['all'].unit}")
         costs.count(abs(ours - share) <= _CLOSE_COSTS * share, f"{op.name}: {share:.6f}, ours {ours:.6f}")
     return [units, costs]
@@ -175,7 +175,7 @@ def read_network(name: str) -> Model:
     return container.read(MODELS / name) if built is None else built(16)
 
 
-def _placed(name: str, device: Device, rates: RateTable) -> list[PlacedOp]:
+def _placed(name: str, device: Device, rates: RateTable) -> list[PlannedOp]:
     """The operations that published plans count: not the buffers of inputs and outputs."""
     placed = place_functions(read_network(name), device, _SETTINGS, with_advice=False, rates=rates)
     (function,) = placed.values()

@@ -87,7 +87,7 @@ export function ReportProvider(props: { result: ProfileForm | ModelForm; childre
   const findings = useMemo(() => sortFindings([...(profile?.findings ?? []), ...measurements.flatMap(failures)]), [profile, measurements]);
   const [measured, chooseMeasurement] = useState<Measurement | null>(measurements[0] ?? null);
   const opened = useMemo(() => {
-    const ids = new Set([...result.ops.id, ...targets.flatMap((one) => one.plan?.inserted.map((op) => op.id) ?? [])]);
+    const ids = new Set([...result.ops.id, ...targets.flatMap((one) => one.plan?.ops.inserted.map((op) => op.id) ?? [])]);
     return readAddress(location.search, targets, (id) => ids.has(id));
   }, [result, targets]);
   const [chosen, choose] = useState<{ target: Target | null; wanted: ComputeUnits }>({ target: opened.target, wanted: opened.setting });
@@ -108,7 +108,7 @@ export function ReportProvider(props: { result: ProfileForm | ModelForm; childre
   const estimate = target?.estimates.get(setting) ?? null;
   const kernels = (estimate?.kernels.length ? estimate.kernels : profile?.kernels) ?? NONE;
   const rows = useMemo(() => buildRows(table, measured, plan, kernels), [table, measured, plan, kernels]);
-  const placement = useMemo(() => placementOf(plan, setting, table), [plan, setting, table]);
+  const placement = useMemo(() => placementOf(plan, setting), [plan, setting]);
   const answer = profile && target ? answerOf(profile, target, setting) : null;
   const times = useMemo(() => timesOf(rows, kernels, measured, target, estimate), [rows, kernels, measured, target, estimate]);
   const report: Report = {
@@ -164,7 +164,7 @@ function goToLayers() {
 }
 
 /** Null where the setting was estimated but not planned, and where the model has no operations to plan. */
-function placementOf(plan: Target["plan"], setting: ComputeUnits, table: OpTable): Placement | null {
+function placementOf(plan: Target["plan"], setting: ComputeUnits): Placement | null {
   const isPlanned = plan !== null && covers(plan) && plan.settings.some((one) => one.compute_units === setting);
-  return isPlanned ? new Placement(plan, setting, table) : null;
+  return isPlanned ? new Placement(plan, setting) : null;
 }

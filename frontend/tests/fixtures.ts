@@ -2,6 +2,7 @@ import golden from "../../tests/golden/page-payload.json";
 import { Placement } from "../src/data/placement";
 import { buildRows, type OpTimes, type Row } from "../src/data/rows";
 import type {
+  ChoiceColumns,
   ComputeUnits,
   Estimate,
   Finding,
@@ -12,6 +13,7 @@ import type {
   OpTable,
   Phase,
   Plan,
+  PlanColumns,
   ProfileForm,
   Reason,
   SettingPlan,
@@ -99,9 +101,9 @@ export const measurement = (label: string, changes: Partial<Measurement> = {}): 
 
 export const kernel = (...ops: number[]): Kernel => ({ name: "", kind: "", ops });
 
-/** An operation that Core ML inserts before a row of the op table. */
-export function inserted(id: string, before: number): InsertedOp {
-  return { id, type: "cast", function: id.split("/", 1)[0] ?? "", outputs: ["tensor<fp32, [2]>"], before, output_names: [] };
+/** An operation that Core ML inserts. */
+export function inserted(id: string): InsertedOp {
+  return { id, type: "cast", function: id.split("/", 1)[0] ?? "", outputs: ["tensor<fp32, [2]>"], output_names: [] };
 }
 
 export function reason(rule: string, changes: Partial<Reason> = {}): Reason {
@@ -140,8 +142,11 @@ export function estimate(changes: Partial<Estimate> = {}): Estimate {
   };
 }
 
+/** A setting of `plan`, with where operations go under it. */
+export type SettingParts = SettingPlan & ChoiceColumns;
+
 /** A plan under one setting; `total` is the planned cost of its one function in milliseconds. */
-export function settingPlan(changes: Partial<SettingPlan> = {}, total = 0): SettingPlan {
+export function settingPlan(changes: Partial<SettingParts> = {}, total = 0): SettingParts {
   const functions = { main: { total_ms: total, switches: 0, time_shares: {} } };
   return {
     compute_units: "all",
@@ -182,13 +187,34 @@ export function whatIf(changes: Partial<WhatIf> = {}): WhatIf {
 /** The backends of `plan`, by their index. */
 export const BACKEND = { ane: 0, mps: 1, bnns: 2, unknown: -1 } as const;
 
+/** What a test's plan differs in: its columns are of all operations, in the order of the plan. */
+type PlanParts = Partial<Omit<Plan, "settings" | "ops">> & Partial<Omit<PlanColumns, "choices">> & { settings?: SettingParts[] };
+
 /**
- * A plan with the backends `ane`, `mps` and `bnns` for so many columns, all of them supported everywhere,
+ * A plan with the backends `ane`, `mps` and `bnns` for so many operations, all of them supported everywhere,
  * at 1, 2 and 4 ms. Without settings of its own it has one, `all`, that runs everything on the Neural Engine.
+ * Their ids are `main/0`, `main/1`, …; those of `inserted` come first.
  */
-export function plan(columns: number, changes: Partial<Plan> = {}): Plan {
-  const filled = <T>(value: T): T[] => new Array<T>(columns).fill(value);
-  const none = Array.from({ length: columns }, () => []);
+export function plan(count: number, changes: PlanParts = {}): Plan {
+  const filled = <T>(value: T): T[] => new Array<T>(count).fill(value);
+  const parts = changes.settings ?? [settingPlan({ backend: filled(BACKEND.ane) })];
+  const {
+    inserted = [],
+    id,
+    supported,
+    cost_ms,
+    cost_basis,
+    bases,
+    reasons,
+    why,
+    advice,
+    doubts,
+    settings: _,
+    backends,
+    ...rest
+  } = changes;
+  const units: Plan["backends"] = backends ?? { ane: "neural_engine", mps: "gpu", bnns: "cpu" };
+  const numbered = Array.from({ length: count - inserted.length }, (_none, index) => `main/${index}`);
   return {
     device: "M9",
     chip: "m9",
@@ -199,25 +225,35 @@ export function plan(columns: number, changes: Partial<Plan> = {}): Plan {
     left_out: "",
     left_out_share: 0,
     units: ["cpu", "gpu", "neural_engine"],
-    backends: { ane: "neural_engine", mps: "gpu", bnns: "cpu" },
-    inserted: [],
-    supported: { cpu: filled(1), gpu: filled(1), neural_engine: filled(1) },
-    cost_ms: { ane: filled(1), mps: filled(2), bnns: filled(4) },
-    cost_basis: {},
-    bases: [],
+    backends: units,
+    ops: {
+      id: id ?? [...inserted.map((op) => op.id), ...numbered],
+      inserted,
+      backends: units,
+      supported: supported ?? { cpu: filled(1), gpu: filled(1), neural_engine: filled(1) },
+      cost_ms: cost_ms ?? { ane: filled(1), mps: filled(2), bnns: filled(4) },
+      cost_basis: cost_basis ?? {},
+      bases: bases ?? [],
+      reasons: reasons ?? [],
+      why: why ?? [],
+      advice: advice ?? [],
+      doubts: doubts ?? [],
+      choices: Object.fromEntries(
+        parts.map(({ compute_units, backend, detour_ms, weight, alternatives }) => [
+          compute_units,
+          { backend, detour_ms, weight, alternatives },
+        ]),
+      ),
+    },
     transitions: null,
     origin: "planned",
-    reasons: [],
-    why: none,
-    advice: none,
-    doubts: [],
-    settings: [settingPlan({ backend: filled(BACKEND.ane) })],
-    ...changes,
+    settings: parts.map(({ compute_units, functions, other_plan, what_ifs }) => ({ compute_units, functions, other_plan, what_ifs })),
+    ...rest,
   };
 }
 
-/** The placement of a table's operations under one setting of a plan. */
-export const placementOf = (table: OpTable, one: Plan, setting: ComputeUnits = "all"): Placement => new Placement(one, setting, table);
+/** The placement of a plan's operations under one of its settings. */
+export const placementOf = (one: Plan, setting: ComputeUnits = "all"): Placement => new Placement(one, setting);
 
 /** Rows of one function, one for each `[type, name]`. */
 export function rowsOf(ops: readonly (readonly [type: string, name: string])[]): Row[] {

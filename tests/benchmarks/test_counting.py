@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from benchmarks.plan.counting import CountedNetworks
-from coremlscope.planning.placement.place import Choice
+from coremlscope.results.plan import Choice
 
 
 def test_open_operations_count_for_either_unit_in_the_second_figures() -> None:
     found = CountedNetworks("networks")
-    sure, open_ = Choice(backend="mps_graph"), Choice(backend="mps_graph", alternatives={"cpu": "rates"})
+    sure = Choice(backend="mps_graph", unit="gpu")
+    open_ = Choice(backend="mps_graph", unit="gpu", alternatives={"cpu": "rates"})
     found.compare("open", {"gpu": 8, "cpu": 2}, [sure] * 7 + [open_] * 3)
     found.compare("wrong", {"gpu": 8, "cpu": 2}, [sure] * 10)
     agreement = found.finished()
@@ -23,5 +24,5 @@ def test_open_operations_count_for_either_unit_in_the_second_figures() -> None:
 
 def test_one_operation_in_twenty_may_differ() -> None:
     found = CountedNetworks("networks")
-    found.compare("close", {"gpu": 19, "cpu": 1}, [Choice(backend="mps_graph")] * 20)
+    found.compare("close", {"gpu": 19, "cpu": 1}, [Choice(backend="mps_graph", unit="gpu")] * 20)
     assert found.finished().right == 1

@@ -33,12 +33,13 @@ from coremlscope.reports.plan import plan_document
 from coremlscope.reports.renderers import document_of
 from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.measurement import Phase, Settings
-from coremlscope.results.plan import FunctionCost
+from coremlscope.results.plan import FunctionCost, PlannedOps
 from coremlscope.results.profile import Profile
 from coremlscope.runtime.engines.scripted import ScriptedClock, ScriptedEngine
 from tests.support.comparisons import changed, rounds, small_comparison, timed, with_measurement
 from tests.support.partial_profiles import PROFILES as PARTIAL
 from tests.support.planned_profiles import device_estimates, device_plan, planned_profile
+from tests.support.planned_rows import with_choices, with_ops
 from tests.support.profiles import small_profile, timed_by
 
 
@@ -352,9 +353,9 @@ def test_plans_of_one_planner_are_compared() -> None:
 def test_a_planner_without_costs_has_no_total() -> None:
     profile = PARTIAL["several measurements"]()
     theirs = profile.plans[0]
+    bare = with_choices(theirs, "all", {op.id: {"planned_ms": None} for op in theirs.ops})
     free = msgspec.structs.replace(
-        theirs,
-        cost_ms=dict.fromkeys(theirs.cost_ms, (None,) * 7),
+        with_ops(bare, {op.id: {"cost_ms": {}, "cost_basis": {}} for op in theirs.ops}),
         settings=(msgspec.structs.replace(theirs.settings[0], functions={"main": FunctionCost(0.0, 2)}),),
     )
     assert free.total_ms(free.settings[0]) is None
@@ -455,12 +456,8 @@ def test_what_core_ml_inserts_is_matched_by_its_id() -> None:
     plan = bare.plans[0]
     less = msgspec.structs.replace(
         plan,
-        inserted=(),
-        supported={unit: column[:-1] for unit, column in plan.supported.items()},
-        cost_ms={backend: column[:-1] for backend, column in plan.cost_ms.items()},
-        why=plan.why[:-1],
-        advice=plan.advice[:-1],
-        settings=tuple(msgspec.structs.replace(s, backend=s.backend[:-1]) for s in plan.settings),
+        ops=PlannedOps(op for op in plan.ops if not op.inserted),
+        settings=tuple(msgspec.structs.replace(one, what_ifs=()) for one in plan.settings),
     )
     other = msgspec.structs.replace(bare, plans=(less,))
     (same,) = compare_profiles([bare, bare], settings=["all"]).differences[0].plans
@@ -500,7 +497,9 @@ def test_a_type_that_is_missing_on_one_side_has_no_planned_cost_there() -> None:
     renamed = msgspec.structs.replace(
         after.ops, type=tuple("gelu" if type_ == "clip" else type_ for type_ in after.ops.type)
     )
-    compared = compare_profiles([before, msgspec.structs.replace(after, ops=renamed)], settings=["all"])
+    gelus = {op.id: {"type": "gelu"} for op in after.plans[0].ops if op.type == "clip"}
+    other = msgspec.structs.replace(after, ops=renamed, plans=(with_ops(after.plans[0], gelus),))
+    compared = compare_profiles([before, other], settings=["all"])
     types = {row.type: row for row in compared.differences[0].plans[0].types}
     for name, given, missing in (("clip", "before", "after"), ("gelu", "after", "before")):
         change = types[name].planned

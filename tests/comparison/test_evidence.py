@@ -22,6 +22,7 @@ from coremlscope.results.plan import Reason
 from coremlscope.results.profile import Profile
 from tests.support import foreign_files, programs
 from tests.support.partial_profiles import PROFILES
+from tests.support.planned_rows import with_ops
 
 BOTH = PROFILES["several measurements"]
 
@@ -52,7 +53,8 @@ def with_message(profile: Profile, text: str) -> Profile:
     """A profile in which Core ML says why `linear` is not on the CPU."""
     theirs = profile.plans[0]
     reason = Reason(unit="cpu", rule="core-ml", text=text, core_ml=text)
-    changed = msgspec.structs.replace(theirs, reasons=(reason,), why=(*((),) * 4, (0,), (), ()))
+    linear = next(op for op in theirs.ops if op.type == "linear")
+    changed = with_ops(theirs, {op.id: {"why": (reason,) if op is linear else ()} for op in theirs.ops})
     return msgspec.structs.replace(profile, plans=(changed, *profile.plans[1:]))
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from typing import Any
 
+import msgspec.structs
 import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
@@ -16,12 +16,14 @@ from coremlscope.measure.effort import Effort
 from coremlscope.model import ir
 from coremlscope.planning.cost.latency.kernels import fuse
 from coremlscope.planning.forecast.planner import place_functions
+from coremlscope.planning.placement.backend import UNIT_OF, named
 from coremlscope.planning.placement.place import PlacedFunction
-from coremlscope.results.plan import Plan, segments, unit_costs_ms, unit_counts
+from coremlscope.results.plan import Plan, unit_costs_ms, unit_counts
 from coremlscope.results.profile import Profile
 from coremlscope.runtime.execution.binding import bind_model
 from tests.support import programs
 from tests.support.large_profiles import large_profile
+from tests.support.planned_rows import rows
 
 QUICK: dict[str, Any] = {
     "iterations": 2,
@@ -58,92 +60,41 @@ def placed(model: ir.Model) -> PlacedFunction:
     return place_functions(model, find_device("iphone-15-pro"), EVERY)["main"]
 
 
-def test_columns_are_what_was_placed(profile: Profile, placed: PlacedFunction) -> None:
-    table, plan = profile.ops, profile.plans[1]
-    by_id = {op.id: op for op in placed.ops}
-    ids = [*table.id, *(op.id for op in plan.inserted)]
-    assert set(by_id) <= set(ids)
-    backends = list(plan.backends)
+def test_rows_are_what_was_placed(profile: Profile, placed: PlacedFunction) -> None:
+    """The plan has the very operations that were placed, in the same order, for each setting."""
+    plan = profile.plans[1]
+    assert [op.id for op in plan.ops] == [op.id for op in placed.ops]
+    for ours, op in zip(plan.ops, placed.ops, strict=True):
+        assert msgspec.structs.replace(ours, choices=op.choices) == op
+        assert ours.choices == {name: op.choices[name] for name in ours.choices}
+    assert plan.functions() == {"main": tuple(plan.ops)}
     for setting in plan.settings:
         name = setting.compute_units
         assert set(setting.functions) == {"main"}
         assert setting.functions["main"].total_ms == setting.total_ms == placed.total_ms[name]
         assert setting.functions["main"].switches == setting.switches == placed.switches(name)
-        for column, id_ in enumerate(ids):
-            op = by_id.get(id_)
-            if op is None:
-                assert setting.backend[column] == -1
-                assert all(plan.supported[unit][column] is None for unit in UNITS)
-                continue
-            choice = op.choices[name]
-            assert (backends[setting.backend[column]] if choice.backend else None) == choice.backend
-            for unit, more in choice.detour_ms.items():
-                assert setting.detour_ms[unit][column] == more
-    for column, id_ in enumerate(ids):
-        if (op := by_id.get(id_)) is None:
-            continue
-        assert {b: c[column] for b, c in plan.cost_ms.items() if c[column] is not None} == {
-            backend: cost.ms for backend, cost in op.costs.items()
-        }
-        assert {b: plan.bases[c[column]] for b, c in plan.cost_basis.items() if c[column] >= 0} == {
-            backend: cost.basis for backend, cost in op.costs.items()
-        }
-        verdicts = op.verdicts.values()
-        reasons = [plan.reasons[index] for index in plan.why[column]]
-        assert reasons == [reason for verdict in verdicts for reason in verdict.reasons]
-        advice = [plan.reasons[index] for index in plan.advice[column]]
-        assert advice == [reason for verdict in verdicts for reason in verdict.advice]
 
 
 @pytest.mark.parametrize("setting", EVERY)
-def test_rows_are_what_was_placed(profile: Profile, placed: PlacedFunction, setting: ComputeUnits) -> None:
-    """Every operation of the view, with every figure, in the same order."""
-    plan = profile.plans[1]
-    view = plan.view(profile.ops, plan.setting(setting))
-    assert view.compute_units == setting
-    for ours, op in zip(view.ops, placed.ops, strict=True):
+def test_choices_are_a_backend_and_its_cost(placed: PlacedFunction, setting: ComputeUnits) -> None:
+    for op in placed.ops:
         choice = op.choices[setting]
-        assert (ours.id, ours.type, ours.name, ours.function) == (op.id, op.type, op.name, "main")
-        assert (ours.outputs, ours.output_names) == (op.types, op.outputs)
-        assert (ours.inserted, ours.depth) == (op.inserted, op.depth)
-        assert (ours.backend, ours.unit) == (choice.backend, choice.unit)
-        assert ours.planned_ms == op.cost_ms(setting)
-        assert ours.weight == pytest.approx(choice.weight)
-        assert ours.supported == {unit: op.supported(unit) for unit in UNITS}
-        assert ours.cost_ms == {backend: cost.ms for backend, cost in op.costs.items()}
-        assert ours.cost_basis == {backend: cost.basis for backend, cost in op.costs.items()}
-        assert ours.detour_ms == choice.detour_ms
-        assert ours.why == tuple(r for verdict in op.verdicts.values() for r in verdict.reasons)
-        assert ours.advice == tuple(r for verdict in op.verdicts.values() for r in verdict.advice)
-    assert unit_counts(view.ops) == Counter(op.choices[setting].unit for op in placed.ops)
-    assert unit_costs_ms(view.ops, setting) == pytest.approx(
-        {
-            unit: sum(op.cost_ms(setting) or 0.0 for op in placed.ops if op.choices[setting].unit == unit)
-            for unit in SETTINGS[setting]
-        }
-    )
-    assert view.functions() == {"main": view.ops}
-
-
-@pytest.mark.parametrize("setting", EVERY)
-def test_segments_are_those_of_the_path(
-    profile: Profile, placed: PlacedFunction, setting: ComputeUnits
-) -> None:
-    plan = profile.plans[1]
-    view = plan.view(profile.ops, plan.setting(setting))
-    ours = [
-        view.plan.backends[backend] if backend else None for backend, run in segments(view.ops) for _ in run
-    ]
-    assert ours == [op.choices[setting].unit for op in placed.ops]
+        assert choice.unit == (UNIT_OF[named(choice.backend)] if choice.backend else None)
+        assert choice.planned_ms == (op.cost_ms.get(choice.backend) if choice.backend else None)
+        assert set(op.supported) == set(UNITS)
+    assert unit_counts(placed.ops, setting).total() == len(placed.ops)
+    spent = sum(op.choices[setting].planned_ms or 0.0 for op in placed.ops)
+    assert sum(unit_costs_ms(placed.ops, setting).values()) == pytest.approx(spent)
+    ids = [id_ for segment in placed.segments(setting) for id_ in segment.ops]
+    assert ids == [op.id for op in placed.ops if op.choices[setting].unit is not None]
 
 
 def test_nested_operations_are_graphs_of_their_own(profile: Profile) -> None:
     plan = profile.plans[0]
-    view = plan.view(profile.ops)
-    depths = {op.name: op.depth for op in view.ops}
+    depths = {op.name: op.depth for op in plan.ops}
     assert (depths["gate"], depths["inner"]) == (0, 1)
     weights: dict[str, float] = {}
-    for op in view.ops:
+    for op in rows(plan):
         weights[op.graph] = weights.get(op.graph, 0.0) + op.weight
     assert len(weights) == 3
     assert all(total == pytest.approx(1.0) for total in weights.values())
@@ -181,10 +132,9 @@ def test_kernels_hold_operations(model: ir.Model, profile: Profile) -> None:
 
 
 def test_inserted_operations_stand_at_the_edges(profile: Profile) -> None:
-    places = {op.id: op.before for op in profile.plans[0].inserted}
-    assert places["main/input"] == 0
-    assert places["main/output"] == len(profile.ops)
-    assert {op.function for op in profile.plans[0].inserted} == {"main"}
+    ops = profile.plans[0].ops
+    assert (ops[0].id, ops[-1].id) == ("main/input", "main/output")
+    assert {op.function for op in ops if op.inserted} == {"main"}
 
 
 def test_edges_and_live_memory(profile: Profile) -> None:

@@ -14,6 +14,7 @@ from coremlscope.reports.plan import plan_document
 from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.plan import Plan
 from tests.support.aicode import Body, Graph, Type, Val, tensor, write_bundle
+from tests.support.planned_rows import rows
 
 _SETTINGS = ("all", "cpu_and_ne", "cpu_and_gpu", "cpu_only")
 
@@ -36,7 +37,7 @@ def _write(folder: Path, kind: Type, body: object = _functions) -> Path:
 
 
 def _units(plan: Plan, profile: object, setting: str) -> list[str | None]:
-    return [op.unit for op in plan.view(profile.ops, plan.setting(setting)).ops]  # type: ignore[attr-defined]
+    return [op.unit for op in rows(plan, setting)]  # type: ignore[attr-defined]
 
 
 def test_units_by_preference(tmp_path: Path) -> None:
@@ -47,7 +48,7 @@ def test_units_by_preference(tmp_path: Path) -> None:
     assert _units(plan, profile, "cpu_and_ne") == ["neural_engine"] * 3
     assert _units(plan, profile, "cpu_and_gpu") == ["gpu"] * 3
     assert _units(plan, profile, "cpu_only") == ["cpu"] * 3
-    default, preferring = (plan.view(profile.ops, plan.setting(name)).ops for name in _SETTINGS[:2])
+    default, preferring = (rows(plan, name) for name in _SETTINGS[:2])
     assert {op.alternatives["gpu"] for op in default} == {"unpublished"}
     assert not any(op.alternatives for op in preferring)
 
@@ -75,7 +76,7 @@ def test_reasons_against_the_neural_engine(kind: Type, rule: str, confidence: st
     profile = api.plan(_write(tmp_path, kind), "m4", compute_units="cpu_and_ne")
     (plan,) = profile.plans
     assert _units(plan, profile, "cpu_and_ne") == ["gpu"] * 3, "a preferred unit forbids no other"
-    reasons = [reason for op in plan.view(profile.ops).ops for reason in op.why]
+    reasons = [reason for op in rows(plan) for reason in op.why]
     assert {(reason.rule, reason.confidence) for reason in reasons} == {(rule, confidence)}
     assert all(reason.source and reason.fix for reason in reasons)
 

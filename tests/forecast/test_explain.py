@@ -18,6 +18,7 @@ from coremlscope.reports.plan_json import plan_to_json
 from coremlscope.results.explanation import Explanation, Explanations
 from tests.forecast.test_planner import opaque, program
 from tests.support import graphs
+from tests.support.planned_rows import rows
 
 _TYPE = graphs.tensor(1, 64, 64, 64, dtype=ir.DType.FP16)
 
@@ -92,8 +93,8 @@ def test_paths_count_all_operations_of_the_plan() -> None:
     short = program("main", kind="exp")
     (found,) = forecast_explain.explain(short, "exp", "m4").ops
     planned = api.plan(short, "m4")
-    count = len(planned.plans[0].view(planned.ops).ops)
-    assert planned.plans[0].inserted[-1].type == "tensor_to_tensor_buffer"
+    count = len(rows(planned.plans[0]))
+    assert planned.plans[0].ops[-1].type == "tensor_to_tensor_buffer"
     assert sum(step.count for step in found.path) == count
     others = [forced.path for forced in found.forced if not forced.is_chosen]
     assert [sum(step.count for step in path) for path in others] == [count, count]

@@ -11,6 +11,7 @@ from coremlscope.model.ir import Model
 from coremlscope.planning.forecast.model_findings import TOGETHER
 from coremlscope.reports.words import describe_finding, finding_hint
 from tests.support.advised_models import F16, MODELS, Builder, half_between_casts
+from tests.support.planned_rows import rows
 
 #: Newer systems run float32 and layer normalizations with several shapes on the Neural Engine.
 _OS = {"fp32-program": "17", "flexible-shapes": "17"}
@@ -109,8 +110,8 @@ def test_what_would_be_computed_in_float16_is_planned_as_such_a_program() -> Non
         if one.id == "fp32-program"
     )
     plan = api.plan(half_between_casts(), ["m1"], os="14")
-    view = plan.plans[0].view(plan.ops)
-    casts = sum(op.planned_ms or 0.0 for op in view.ops if op.type == "cast")
+    view = plan.plans[0].view()
+    casts = sum(op.planned_ms or 0.0 for op in rows(view.plan, view.compute_units) if op.type == "cast")
     assert finding.savings[0].planned_ms == pytest.approx(view.setting.total_ms - casts, rel=0.02)
 
 

@@ -16,6 +16,7 @@ from coremlscope.planning.forecast.planner import forecast, place_functions, pla
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import PlanView
 from tests.support import graphs
+from tests.support.planned_rows import rows
 
 TYPE = graphs.tensor(1, 8, dtype=ir.DType.FP16)
 M1 = find_device("m1", "15")
@@ -59,11 +60,11 @@ def plan(
 ) -> PlanView:
     """The plan under one setting."""
     profile = api.plan(model, device, os=os, compute_units=setting)
-    return profile.plans[0].view(profile.ops)
+    return profile.plans[0].view()
 
 
 def ids(view: PlanView) -> dict[str, list[str]]:
-    return {name: [op.id for op in ops] for name, ops in view.functions().items()}
+    return {name: [op.id for op in ops] for name, ops in view.plan.functions().items()}
 
 
 def test_every_function_is_planned() -> None:
@@ -81,14 +82,14 @@ def test_the_default_function_comes_first() -> None:
     profile = api.plan(other, "m1")
     assert profile.ops.id == ("decode/0", "encode/0")
     plan = profile.plans[0]
-    assert [op.id for op in plan.inserted] == [
+    assert [op.id for op in plan.ops if op.inserted] == [
         "decode/input",
         "decode/output",
         "encode/input",
         "encode/output",
     ]
     # What Core ML inserts stays with its function.
-    functions = [op.function for op in plan.view(profile.ops).ops]
+    functions = [op.function for op in rows(plan)]
     assert functions == ["decode"] * 3 + ["encode"] * 3
 
 
@@ -115,7 +116,7 @@ def test_every_setting_is_planned_with_the_requested_one_first() -> None:
 def test_stages_of_a_pipeline_are_planned_apart() -> None:
     inner = pipeline(("last", program("main")))
     view = plan(pipeline(("first", program("main")), ("", opaque()), ("more", inner)))
-    assert list(view.functions()) == list(view.setting.functions) == ["first/main", "more/last/main"]
+    assert list(view.plan.functions()) == list(view.setting.functions) == ["first/main", "more/last/main"]
     assert ids(view)["more/last/main"] == ["more/last/main/input", "more/last/main/0"]
     assert view.plan.notes == (
         "on the CPU, as a whole, without operations to plan: model1 (generalized linear regressor)",
@@ -178,7 +179,7 @@ def test_equal_operations_share_their_costs() -> None:
     prices = planned["main"].prices
     assert prices["main/0"] is prices["main/1"]
     first, second = (op for op in planned["main"].placed.ops if not op.inserted)
-    assert first.costs is second.costs
+    assert first.cost_ms is second.cost_ms
 
 
 def test_what_reasons_cost_is_estimated_for_every_function() -> None:

@@ -115,11 +115,13 @@ def assert_of_plan(profile: Profile, plan: Plan, one: Estimate) -> None:
     assert setting is not None
     where = f"{profile.model.path}, {one.device}, {one.compute_units}"
     assert setting.switches == one.switches, where
-    backends = list(plan.backends)
-    units = [plan.backends[backends[index]] if index >= 0 else None for index in setting.backend]
+    units = {op.id: op.choices[setting.compute_units].unit for op in plan.ops}
     for kernel, unit in zip(profile.kernels_of(one), one.kernel_unit, strict=True):
-        assert {units[row] for row in kernel.ops} <= {one.units[unit], None}, (where, kernel.name)
-    placed = {unit for unit in units if unit is not None}
+        assert {units.get(profile.ops.id[row]) for row in kernel.ops} <= {one.units[unit], None}, (
+            where,
+            kernel.name,
+        )
+    placed = {unit for unit in units.values() if unit is not None}
     shares = dict.fromkeys(placed, 0.0)
     for function in setting.functions.values():
         for unit, share in function.time_shares.items():

@@ -8,20 +8,15 @@ import pytest
 
 from coremlscope import api
 from coremlscope.formats.sample import sample_model
-from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan, SettingPlan
 
 
-def path(plan: Plan, ops: OpTable, setting: SettingPlan) -> Iterator[tuple[str, float]]:
+def path(plan: Plan, setting: SettingPlan) -> Iterator[tuple[str, float]]:
     """The backend and the cost of every operation of the path, with those that Core ML inserts, in order."""
-    names, count = list(plan.backends), len(ops)
-    ids = [*ops.id, *(op.id for op in plan.inserted)]
-    for row in range(count + 1):
-        inserted = [count + index for index, op in enumerate(plan.inserted) if op.before == row]
-        for column in (*inserted, *range(row, min(row + 1, count))):
-            backend = setting.backend[column]
-            if backend >= 0 and ids[column].count("/") == 1:
-                yield names[backend], plan.cost_ms[names[backend]][column] or 0.0
+    for op in plan.ops:
+        chosen = op.choices[setting.compute_units]
+        if chosen.backend is not None and op.id.count("/") == 1:
+            yield chosen.backend, chosen.planned_ms or 0.0
 
 
 @pytest.mark.parametrize("device", ["m1", "iphone-15-pro"])
@@ -32,7 +27,7 @@ def test_transitions_and_operations_are_the_total(device: str) -> None:
     assert plan.transitions is not None
     for setting in plan.settings:
         total, last = 0.0, ""
-        for backend, cost in path(plan, profile.ops, setting):
+        for backend, cost in path(plan, setting):
             if backend != last:
                 total += plan.transitions.launch_ms.get(backend, 0.0)
                 total += plan.transitions.switch_ms if last else 0.0

@@ -65,7 +65,7 @@ def test_every_verb_shows_them(kind: str, models: dict[str, ir.Model], tmp_path:
     profile = api.plan(path, ["m3"], compute_units=setting)
     assert any(finding.id.endswith(row) for finding in profile.findings)
     (plan,) = profile.plans
-    met = [one for one in find_hazards(models[kind], plan.view(profile.ops)) if one.id.endswith(row)]
+    met = [one for one in find_hazards(models[kind], plan.view()) if one.id.endswith(row)]
     assert [(one.kind, one.is_certain) for one in met] == [(kind, True)]
 
     report = check(path, device=["m3"], compute_units=setting, no_known_crash=True)
@@ -99,7 +99,7 @@ def test_an_anecdote_decides_nothing(tmp_path: Path) -> None:
 def test_a_unit_that_is_not_asked_for_has_none(kind: str, models: dict[str, ir.Model]) -> None:
     model = models[kind]
     profile = api.plan(model, ["m3"], compute_units="cpu_only")
-    assert not find_hazards(model, profile.plans[0].view(profile.ops))
+    assert not find_hazards(model, profile.plans[0].view())
 
 
 @pytest.mark.parametrize("row", [row for row in HAZARDS if row.pattern], ids=lambda row: row.id)

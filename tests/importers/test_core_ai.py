@@ -25,6 +25,7 @@ from tests.support.core_ai_files import (
     core_ai_events,
     core_ai_inspection,
 )
+from tests.support.planned_rows import rows
 from tests.support.recorded_files import document, node, row
 
 
@@ -37,7 +38,7 @@ def debug_info(tmp_path: Path) -> Path:
 
 
 def _units(profile: Profile) -> dict[str, str | None]:
-    return {op.name: op.unit for op in profile.plans[0].view(profile.ops).ops}
+    return {op.name: op.unit for op in rows(profile.plans[0])}
 
 
 def test_units_and_reasons(debug_info: Path) -> None:
@@ -45,7 +46,7 @@ def test_units_and_reasons(debug_info: Path) -> None:
     assert _units(profile) == {"ReLU$1/relu": "neural_engine", "to": "gpu"}
     (plan,) = profile.plans
     assert plan.planner == "Core AI"
-    (reason,) = (reason for op in plan.view(profile.ops).ops for reason in op.why)
+    (reason,) = (reason for op in rows(plan) for reason in op.why)
     assert (reason.text, reason.unit, reason.source) == (NOT_ON_ANE, "neural_engine", "Core AI")
     assert plan.total_ms(plan.settings[0]) is None
     assert "planned by Core AI" in write_terminal(document_of(profile), width=100)
@@ -61,7 +62,7 @@ def test_units_are_joined_to_the_model(tmp_path: Path) -> None:
     path.write_text(json.dumps(records))
     profile = api.import_files(path, model=model)
     (plan,) = profile.plans
-    listed = [op for op in plan.view(profile.ops).ops if not op.inserted]
+    listed = [op for op in rows(plan) if not op.inserted]
     assert {op.unit for op in listed} == {"neural_engine"}
     assert len(listed) == len(profile.ops)
 

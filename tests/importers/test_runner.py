@@ -20,6 +20,7 @@ from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.profile import Profile
 from tests.support import programs
 from tests.support.foreign_files import runner_record, runner_setting
+from tests.support.planned_rows import rows
 
 LOW = {"thermal_state": "serious", "is_low_power": True, "is_charging": False}
 
@@ -56,7 +57,7 @@ def test_a_setting_becomes_a_measurement_and_a_plan(tmp_path: Path) -> None:
     assert (measured.before.thermal_state, measured.before.power_source) == ("nominal", "AC Power")
     assert (measured.origin, measured.measured_at) == ("measured", "2026-01-31T12:00:00Z")
     plan = profile.plans[0]
-    assert (plan.chip, plan.settings[0].compute_units, plan.settings[0].weight) == (
+    assert (plan.chip, plan.settings[0].compute_units, tuple(op.weight for op in rows(plan))) == (
         "a17-pro",
         "cpu_and_ne",
         (0.75, 0.25),
@@ -91,10 +92,14 @@ def test_each_setting_has_its_plan(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("units", "expected"),
-    [(("cpu_only",), (-1, -1)), (("cpu_only", "cpu_and_ne"), (1, 0)), (("cpu_and_ne", "all"), (1, 0))],
+    [
+        (("cpu_only",), ("unknown", "unknown")),
+        (("cpu_only", "cpu_and_ne"), ("yes", "no")),
+        (("cpu_and_ne", "all"), ("yes", "no")),
+    ],
 )
 def test_support_is_known_where_a_setting_allows_the_unit(
-    units: tuple[str, ...], expected: tuple[int, ...], tmp_path: Path
+    units: tuple[str, ...], expected: tuple[str, ...], tmp_path: Path
 ) -> None:
     """Core ML lists the units that the setting allows: that it leaves one out says nothing otherwise."""
     cpu_only = [{**op, "supported": ["cpu"], "preferred": "cpu"} for op in runner_setting()["plan"]]
@@ -102,8 +107,8 @@ def test_support_is_known_where_a_setting_allows_the_unit(
         runner_setting(units=one, **({"plan": cpu_only} if one == "cpu_only" else {})) for one in units
     ]
     (plan,) = import_files([write(tmp_path, *results)]).plans
-    assert plan.supported["neural_engine"] == expected
-    assert plan.supported["cpu"] == (1, 1)
+    assert tuple(op.supported["neural_engine"] for op in plan.ops) == expected
+    assert {op.supported["cpu"] for op in plan.ops} == {"yes"}
 
 
 def test_shares_alone_give_no_planned_cost(tmp_path: Path) -> None:
@@ -220,8 +225,11 @@ def test_several_models(tmp_path: Path, model: Model, capsys: pytest.CaptureFixt
 
 def test_operations_are_joined_to_the_model(tmp_path: Path, model: Model) -> None:
     profile = import_files([write(tmp_path, runner_setting())], model)
-    view = profile.plans[0].view(profile.ops)
-    assert [(op.name, op.unit) for op in view.ops] == [("a", "neural_engine"), ("b", "cpu")]
+    view = profile.plans[0].view()
+    assert [(op.name, op.unit) for op in rows(view.plan, view.compute_units)] == [
+        ("a", "neural_engine"),
+        ("b", "cpu"),
+    ]
 
 
 def test_a_device_that_the_user_names(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from coremlscope import api
 from coremlscope.devices import ComputeUnits
+from tests.support.planned_rows import rows
 
 #: FluidInference/FluidAudio, profile of the Neural Engine: on an M5 with macOS 26 and CPU_AND_NE, 1,139 of
 #: the 1,174 operations of this encoder ran on it. The length of the chunks is not stated.
@@ -32,8 +33,8 @@ def test_a_streaming_encoder_stays_on_the_neural_engine(
     if not path.is_dir():
         pytest.skip(f"no model at {path}")
     profile = api.plan(path, "m5", os="26", compute_units="cpu_and_ne")
-    view = profile.plans[0].view(profile.ops)
-    listed = [op for op in view.ops if op.id not in ("main/input", "main/output")]
+    view = profile.plans[0].view()
+    listed = [op for op in rows(view.plan, view.compute_units) if op.id not in ("main/input", "main/output")]
     assert len(listed) == _ALL
     assert sum(op.unit == "neural_engine" for op in listed) == pytest.approx(_PUBLISHED, abs=share * _ALL)
     # A rule that is known by anecdote would take dozens of them; it is shown, not applied.
@@ -84,10 +85,10 @@ def test_whole_networks_go_where_published_plans_of_an_m5_max_and_an_m5_put_them
         pytest.skip(f"no models at {models}")
     for name in ("siglip-vision", "resnet50", "mobilenet"):
         profile = api.plan(models / f"{name}-b16.mlpackage", "m5-max")
-        assert {op.unit for op in profile.plans[0].view(profile.ops).ops} == {"gpu"}
+        assert {op.unit for op in rows(profile.plans[0])} == {"gpu"}
     for name in ("siglip-vision", "bert"):
         profile = api.plan(models / f"{name}-b16.mlpackage", "m5")
-        units = [op.unit for op in profile.plans[0].view(profile.ops).ops]
+        units = [op.unit for op in rows(profile.plans[0])]
         assert units.count("gpu") / len(units) == pytest.approx(0.37, abs=0.02)
 
 
@@ -107,4 +108,4 @@ def test_networks_at_batch_1_on_an_m5_max_have_the_published_unit(
     if not models.is_dir():
         pytest.skip(f"no models at {models}")
     profile = api.plan(models / f"{network}.mlpackage", "m5-max", os="26.4", compute_units=setting)
-    assert {op.unit for op in profile.plans[0].view(profile.ops).ops} == {unit}
+    assert {op.unit for op in rows(profile.plans[0])} == {unit}

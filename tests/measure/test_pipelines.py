@@ -21,6 +21,7 @@ from coremlscope.runtime.engines.scripted import ScriptedClock, ScriptedEngine
 from tests.support.ir_models import absent_weights, array_feature, perceptron
 from tests.support.measuring import joined_rows, measure, op_ids
 from tests.support.pipelines import arithmetic, image_feature, pipeline, scene_print, tripler
+from tests.support.planned_rows import rows
 
 A = [array_feature("a", (3,))]
 QUICK = Settings(iterations=4, compile_iterations=1, load_iterations=1, warmups=1)
@@ -207,9 +208,9 @@ def test_a_model_of_the_system_tells_all_that_its_file_holds() -> None:
 def test_plans_and_profiles_join_by_id() -> None:
     given = _chain()
     planned = api.plan(given, "m1", os="15")
-    view = planned.plans[0].view(planned.ops)
+    view = planned.plans[0].view()
     profile = _measure(given)
-    assert set(profile.ops.id) <= {op.id for op in view.ops}
+    assert set(profile.ops.id) <= {op.id for op in rows(view.plan, view.compute_units)}
     assert set(profile.ops.function) == set(view.functions())
     assert profile.ops == planned.ops
 

@@ -1,17 +1,17 @@
 from __future__ import annotations
 
-from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, UNITS, find_device, macos
+from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, UNITS, ComputeUnits, find_device, macos
 from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
-from coremlscope.planning.forecast.columns import tabulate
+from coremlscope.planning.forecast.plans import make_plan
 from coremlscope.planning.patterns.verdict import Verdict
 from coremlscope.planning.placement.backend import BACKENDS, PlannedCost
 from coremlscope.planning.placement.coreml_view import view_function
 from coremlscope.planning.placement.place import PlacedFunction, place
 from coremlscope.planning.placement.search import TransitionCosts
 from coremlscope.results.operations import OpRow, OpTable
-from coremlscope.results.plan import COST_RULE, PlanView, Reason, segments, unit_costs_ms, unit_counts
+from coremlscope.results.plan import COST_RULE, Plan, Reason, SettingPlan, unit_costs_ms, unit_counts
 from tests.support import graphs
 
 TYPE = graphs.tensor(1, 8, dtype=ir.DType.FP16)
@@ -75,7 +75,7 @@ def test_costs_within_their_bounds_leave_both_units_open() -> None:
     assert alternatives(few) == [{}] * 2
     many = planned("relu", "relu", ane=1.0, cpu=3.0, bounds={"ane": (0.5, 2.5)})
     assert alternatives(many) == [{"cpu": "rates"}] * 2
-    assert many.ops[1].choices["cpu_and_ne"].rival == "cpu"
+    assert many.rivals["cpu_and_ne"]["main/0"] == "cpu"
     narrow = planned("relu", "relu", ane=1.0, cpu=3.0, bounds={"ane": (0.9, 1.1)})
     assert alternatives(narrow) == [{}] * 2
     # What cannot run there stays decided.
@@ -88,21 +88,26 @@ def units(plan, setting="cpu_and_ne"):
 
 
 def reasons_of(placed: PlacedFunction, place: int) -> list[Reason]:
-    view = view_of(placed)
-    return view.reasons(view.ops[place])
+    plan, setting, _ = view_of(placed)
+    return plan.reasons(plan.ops[place], setting)
 
 
-def view_of(placed: PlacedFunction) -> PlanView:
-    """The placed function as the columns of a plan, seen under its first setting."""
+def view_of(placed: PlacedFunction) -> tuple[Plan, ComputeUnits, SettingPlan]:
+    """The placed function as a plan, with its first setting."""
     ops = OpTable.of(
         OpRow(
-            id=op.id, type=op.type, name=op.name, function="main", outputs=op.types, output_names=op.outputs
+            id=op.id,
+            type=op.type,
+            name=op.name,
+            function="main",
+            outputs=op.outputs,
+            output_names=op.output_names,
         )
         for op in placed.ops
         if not op.inserted
     )
-    plan = tabulate(ops, find_device("m1"), {"main": placed}, list(placed.total_ms), "a test")
-    return plan.view(ops)
+    plan = make_plan(ops, find_device("m1"), {"main": placed}, list(placed.total_ms), "a test")
+    return plan, plan.settings[0].compute_units, plan.settings[0]
 
 
 def test_weights_are_shares_of_the_planned_cost() -> None:
@@ -128,19 +133,19 @@ def test_segments_and_switches() -> None:
     assert plan.total_ms["cpu_and_ne"] == 1 + 1 + 1 + 10 + 2 + 1 + 1
 
 
-def test_the_columns_say_the_same_of_segments_units_and_costs() -> None:
-    plan = planned("relu", "abs", "relu", refused=("main/1",))
-    view = view_of(plan)
-    assert [tuple(op.id for op in ops) for _, ops in segments(view.ops)] == [
+def test_the_plan_says_the_same_of_segments_units_and_costs() -> None:
+    placed = planned("relu", "abs", "relu", refused=("main/1",))
+    plan, name, setting = view_of(placed)
+    assert [segment.ops for segment in placed.segments(name)] == [
         ("main/input", "main/0"),
         ("main/1",),
         ("main/2", "main/output"),
     ]
-    assert unit_counts(view.ops) == {NEURAL_ENGINE: 4, CPU: 1}
-    assert unit_costs_ms(view.ops, "cpu_and_ne") == {CPU: 10.0, NEURAL_ENGINE: 2.0}
-    assert view.setting.functions["main"].total_ms == plan.total_ms["cpu_and_ne"]
-    assert (view.setting.total_ms, view.setting.switches) == (plan.total_ms["cpu_and_ne"], 2)
-    assert [op.weight for op in view.ops] == [op.choices["cpu_and_ne"].weight for op in plan.ops]
+    assert unit_counts(plan.ops, name) == {NEURAL_ENGINE: 4, CPU: 1}
+    assert unit_costs_ms(plan.ops, name) == {CPU: 10.0, NEURAL_ENGINE: 2.0}
+    assert setting.functions["main"].total_ms == placed.total_ms["cpu_and_ne"]
+    assert (setting.total_ms, setting.switches) == (placed.total_ms["cpu_and_ne"], 2)
+    assert tuple(plan.ops) == placed.ops
 
 
 def test_settings_are_planned_separately() -> None:
@@ -165,7 +170,7 @@ def test_an_eligible_operation_that_is_too_cheap_has_its_cost_as_the_reason() ->
     assert (reason.rule, reason.unit) == (COST_RULE, NEURAL_ENGINE)
     assert "at a planned cost of 1 against 2.5" in reason.text
     assert "0.5 more" in reason.text
-    assert set(op.costs) == set(BACKENDS)
+    assert set(op.cost_ms) == set(BACKENDS)
 
 
 def test_unknown_operations_are_not_placed_and_counted_separately() -> None:
@@ -173,9 +178,9 @@ def test_unknown_operations_are_not_placed_and_counted_separately() -> None:
     assert units(plan)[2] is None
     assert "main/1" not in {id_ for one in plan.segments("cpu_and_ne") for id_ in one.ops}
     op = plan.ops[2]
-    assert op.costs == {}
+    assert op.cost_ms == {}
     assert op.choices["cpu_and_ne"].weight == 0.0
-    assert op.supported(CPU) == "unknown"
+    assert op.supported[CPU] == "unknown"
 
 
 def test_nested_graphs_are_searched_separately() -> None:
@@ -198,6 +203,6 @@ def test_nested_graphs_are_searched_separately() -> None:
         TRANSITION_COSTS,
         ["cpu_only"],
     )
-    assert [(op.id, op.depth) for op in plan.ops] == [("main/input", 0), ("y", 0), ("true", 1), ("false", 1)]
+    assert [op.id for op in plan.ops] == ["main/input", "y", "true", "false"]
     # Each graph's weights sum to one.
     assert [op.choices["cpu_only"].weight for op in plan.ops] == [0.5, 0.5, 1.0, 1.0]

@@ -16,9 +16,11 @@ from coremlscope.reports.json import plain
 from coremlscope.reports.page import render_html
 from coremlscope.results.encoding import decode
 from coremlscope.results.model import ModelSummary
+from coremlscope.results.plan_encoding import encode_ops
 from coremlscope.results.profile import Profile, profiles_from_json
 from tests.support import golden
 from tests.support.large_profiles import large_profile
+from tests.support.planned_rows import with_columns
 from tests.support.profiles import small_profile, small_summary
 
 HOSTILE = "</script><!-- <script>\u2028 & \" ' \ud83d\ude00".encode("utf-16", "surrogatepass").decode(
@@ -55,18 +57,20 @@ def test_the_page_of_several_profiles() -> None:
 def test_planned_costs_have_six_digits() -> None:
     profile = large_profile(4)
     cost = 1 / 3
-    setting = msgspec.structs.replace(
-        profile.plans[0].settings[0], detour_ms={"cpu": (cost, None, 0.0, 1e-9 / 3)}
+    columns = encode_ops(profile.plans[0].ops)
+    chosen = msgspec.structs.replace(columns.choices["all"], detour_ms={"cpu": (cost, None, 0.0, 1e-9 / 3)})
+    plan = with_columns(
+        profile.plans[0],
+        profile.ops,
+        cost_ms={**columns.cost_ms, "bnns": (cost, None, 2.0, 0.0)},
+        choices={**columns.choices, "all": chosen},
     )
-    whole = profile.plans[0]
-    costs = {**whole.cost_ms, "bnns": (cost, None, 2.0, 0.0)}
-    plan = msgspec.structs.replace(whole, cost_ms=costs, settings=(setting,))
     one = msgspec.structs.replace(profile, plans=(plan,))
     for held in (payload(render_html(one)), payload(render_html((one, one)))):
         (shown,) = held["result"].get("profiles", [held["result"]])[0]["plans"]
-        assert shown["cost_ms"]["bnns"] == [0.333333, None, 2.0, 0.0]
-        assert shown["settings"][0]["detour_ms"] == {"cpu": [0.333333, None, 0.0, 3.33333e-10]}
-    assert setting.detour_ms["cpu"][0] == cost
+        assert shown["ops"]["cost_ms"]["bnns"] == [0.333333, None, 2.0, 0.0]
+        assert shown["ops"]["choices"]["all"]["detour_ms"] == {"cpu": [0.333333, None, 0.0, 3.33333e-10]}
+    assert plan.ops[0].choices["all"].detour_ms["cpu"] == cost
 
 
 def test_payload_with_plans() -> None:

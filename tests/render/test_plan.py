@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import msgspec.structs
 import pytest
@@ -21,6 +22,7 @@ from coremlscope.results.profile import Profile
 from tests.support import golden
 from tests.support.partial_profiles import PROFILES
 from tests.support.planned_profiles import planned_profile
+from tests.support.planned_rows import with_choices, with_ops
 from tests.support.plans import small_plan
 
 
@@ -66,8 +68,8 @@ def test_planned_figures_never_look_measured() -> None:
 
 def test_reasons_are_grouped() -> None:
     profile = small_plan()
-    view = profile.plans[0].view(profile.ops)
-    groups = group_reasons(view, "main", view.functions()["main"])
+    view = profile.plans[0].view()
+    groups = group_reasons(view, "main", view.plan.functions()["main"])
     assert [(group.reason.rule, len(group.ops)) for group in groups] == [("gpu-odd", 2), ("ne-int32", 2)]
 
 
@@ -75,14 +77,13 @@ def _with_costs_on_neural_engine(*costs: float) -> Profile:
     """The small profile, whose first operations take 0.5 and 0 ms on the CPU, with costs elsewhere."""
     profile = planned_profile()
     plan = profile.plans[0]
-    ane = (*costs, *plan.cost_ms["ane"][len(costs) :])
-    able = (*(1 for _ in costs), *plan.supported["neural_engine"][len(costs) :])
-    changed = replace(
-        plan,
-        cost_ms={**plan.cost_ms, "ane": ane},
-        supported={**plan.supported, "neural_engine": able},
-        why=((),) * 7,
-    )
+    changes: dict[str, dict[str, Any]] = {op.id: {"why": ()} for op in plan.ops}
+    for op, ms in zip(plan.ops[1:], costs, strict=False):
+        changes[op.id] |= {
+            "cost_ms": {**op.cost_ms, "ane": ms},
+            "supported": {**op.supported, "neural_engine": "yes"},
+        }
+    changed = with_ops(plan, changes)
     return replace(profile, plans=(changed,))
 
 
@@ -109,8 +110,8 @@ def test_what_costs_as_much_or_more_elsewhere_is_explained(costs: tuple[float, .
 def test_plans_of_others_are_not_explained_by_our_costs() -> None:
     profile = _with_costs_on_neural_engine(0.75)
     theirs = replace(profile.plans[0], planner="Core ML")
-    view = theirs.view(profile.ops)
-    assert find_dearer(view, "neural_engine", view.ops) is None
+    view = theirs.view()
+    assert find_dearer(view, "neural_engine", view.plan.ops) is None
 
 
 def test_json() -> None:
@@ -159,14 +160,10 @@ def test_chips_as_json() -> None:
 def _undecided_plan() -> Profile:
     """The first operation goes to the GPU with other rates, the second ties; both run on the ANE."""
     profile = small_plan()
-    (plan, *others), count = profile.plans, len(profile.plans[0].settings[0].backend)
+    (plan,) = profile.plans
     setting, *rest = plan.settings
     setting = msgspec.structs.replace(
         setting,
-        alternatives={
-            "gpu": ("rates", *[None] * (count - 1)),
-            "cpu": (None, "tie", *[None] * (count - 2)),
-        },
         other_plan=OtherPlan(
             units={"gpu": 3},
             moved=3,
@@ -174,8 +171,12 @@ def _undecided_plan() -> Profile:
             planned=Figure(0.84e-3, 0.5e-3, 1e-3, "estimated"),
         ),
     )
-    plan = msgspec.structs.replace(plan, settings=(setting, *rest))
-    return msgspec.structs.replace(profile, plans=(plan, *others))
+    changes = {
+        plan.ops[1].id: {"alternatives": {"gpu": "rates"}},
+        plan.ops[2].id: {"alternatives": {"cpu": "tie"}},
+    }
+    plan = with_choices(msgspec.structs.replace(plan, settings=(setting, *rest)), "all", changes)
+    return msgspec.structs.replace(profile, plans=(plan,))
 
 
 def test_undecided_operations_are_shown_with_the_other_plan_and_its_estimate() -> None:

@@ -7,24 +7,38 @@ import pytest
 
 from coremlscope.reports.agreement import agreement_line
 from coremlscope.results.agreement import Agreement, find_agreements
-from coremlscope.results.plan import Plan, Reason
+from coremlscope.results.plan import Choice, Plan, PlannedOps, Reason
 from tests.support.planned_profiles import device_plan
+from tests.support.planned_rows import with_choices
 from tests.support.profiles import small_ops
 
-#: Indices of the backends of `device_plan`.
-ANE, GPU, CPU, UNKNOWN = 0, 1, 2, -1
+#: Where `device_plan` may put an operation.
+ANE, GPU, CPU, UNKNOWN = (
+    Choice(backend="ane", unit="neural_engine"),
+    Choice(backend="mps_graph", unit="gpu"),
+    Choice(backend="bnns", unit="cpu"),
+    Choice(),
+)
 
 
-def by_core_ml(backend: tuple[int, ...], weight: tuple[float, ...] = (), **changes: object) -> Plan:
+def by_core_ml(
+    choices: tuple[Choice, ...], weight: tuple[float, ...] = (), *, is_free: bool = False, **changes: object
+) -> Plan:
     """Core ML's plan under `all`: by rules, `mul`, `cast` and `linear` are on the CPU, `conv` and `clip` on
     the Neural Engine, the last cast and what is inserted are unknown and on the CPU."""
     plan = device_plan()
-    setting = msgspec.structs.replace(plan.settings[0], backend=(*backend, CPU), weight=weight)
-    return msgspec.structs.replace(plan, planner="Core ML", settings=(setting,), **changes)  # type: ignore[arg-type]
+    ops = []
+    for place, (op, choice) in enumerate(zip(plan.ops, (CPU, *choices), strict=True)):
+        cost = None if is_free or choice.backend is None else op.cost_ms.get(choice.backend)
+        share = weight[place] if weight else 0.0
+        moved = msgspec.structs.replace(choice, planned_ms=cost, weight=share)
+        ops.append(msgspec.structs.replace(op, choices={"all": moved}, **(changes if place == 1 else {})))
+    settings = plan.settings[:1]
+    return msgspec.structs.replace(plan, planner="Core ML", settings=settings, ops=PlannedOps(ops))
 
 
 def agreement(theirs: Plan) -> Agreement:
-    (found,) = find_agreements([theirs, device_plan()], small_ops())
+    (found,) = find_agreements([theirs, device_plan()])
     return found
 
 
@@ -47,11 +61,10 @@ def test_costs_weigh_operations() -> None:
 
 
 def test_shares_weigh_operations_where_core_ml_gives_no_costs() -> None:
-    free = dict.fromkeys(device_plan().cost_ms, (None,) * 7)
-    shares = (0.5, 0.0, 0.1, 0.3, 0.1, 0.0, 0.0)
-    found = agreement(by_core_ml((CPU, CPU, ANE, CPU, CPU, UNKNOWN), shares, cost_ms=free))
+    shares = (0.0, 0.5, 0.0, 0.1, 0.3, 0.1, 0.0)
+    found = agreement(by_core_ml((CPU, CPU, ANE, CPU, CPU, UNKNOWN), shares, is_free=True))
     assert (found.weighted_by, found.cost_share) == ("Core ML", pytest.approx(0.7))
-    ours = agreement(by_core_ml((CPU, CPU, ANE, CPU, CPU, UNKNOWN), cost_ms=free))
+    ours = agreement(by_core_ml((CPU, CPU, ANE, CPU, CPU, UNKNOWN), is_free=True))
     assert (ours.weighted_by, ours.cost_share) == ("rules", pytest.approx(1.75 / 1.875))
 
 
@@ -69,8 +82,7 @@ def test_what_core_ml_does_not_place_is_not_compared() -> None:
 def test_both_sides_say_why() -> None:
     """`mul` is on the Neural Engine by Core ML, against a rule; Core ML says why it is not on the CPU."""
     message = Reason(unit="cpu", rule="core-ml", text="No.", core_ml="No.")
-    why = ((0,), *((),) * 6)
-    found = agreement(by_core_ml((ANE, CPU, ANE, ANE, CPU, UNKNOWN), reasons=(message,), why=why))
+    found = agreement(by_core_ml((ANE, CPU, ANE, ANE, CPU, UNKNOWN), why=(message,)))
     (one,) = found.disagreements
     assert (one.why, one.message) == (("too odd",), "No.")
 
@@ -83,18 +95,13 @@ def test_plans_for_other_chips_and_systems_are_not_compared() -> None:
         msgspec.structs.replace(theirs, os="macOS 26"),
         msgspec.structs.replace(theirs, planner="rules"),
     ):
-        assert find_agreements([other, device_plan()], small_ops()) == ()
+        assert find_agreements([other, device_plan()]) == ()
 
 
 def test_undecided_operations_are_counted_apart() -> None:
-    ours = device_plan()
-    first, *others = ours.settings
-    may = {"cpu": (None, None, None, "tie", None, None, None)}
-    open_plan = msgspec.structs.replace(
-        ours, settings=(msgspec.structs.replace(first, alternatives=may), *others)
-    )
+    open_plan = with_choices(device_plan(), "all", {small_ops().id[3]: {"alternatives": {"cpu": "tie"}}})
     theirs = by_core_ml((CPU, CPU, ANE, CPU, CPU, UNKNOWN))
-    (found,) = find_agreements([theirs, open_plan], small_ops())
+    (found,) = find_agreements([theirs, open_plan])
     assert (found.share, found.undecided, found.decided_share) == (0.8, 1, 1.0)
     assert [one.undecided for one in found.disagreements] == ["tie"]
     assert "100 % of the 4 operations whose unit the evidence decides" in agreement_line(found).replace(

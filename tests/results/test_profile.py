@@ -18,10 +18,12 @@ from coremlscope.results.measurement import Fp16Ranges, Measurement
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan, SettingPlan
+from coremlscope.results.plan_encoding import encode_ops
 from coremlscope.results.profile import Profile
 from tests.support.partial_profiles import PROFILES as MAKERS
 from tests.support.partial_profiles import three_measurements_beside_two_plans
 from tests.support.planned_profiles import planned_profile
+from tests.support.planned_rows import with_columns
 from tests.support.profiles import small_profile
 
 BASE = planned_profile()
@@ -57,9 +59,13 @@ def kernel(*ops: int) -> Profile:
     return msgspec.structs.replace(BASE, kernels=(msgspec.structs.replace(first, ops=ops), *others))
 
 
-def inserted(**changes: Any) -> Profile:
-    (op,) = BASE.plans[0].inserted
-    return plan(inserted=(msgspec.structs.replace(op, **changes),))
+def columns(**changes: Any) -> Profile:
+    return msgspec.structs.replace(BASE, plans=(with_columns(BASE.plans[0], BASE.ops, **changes),))
+
+
+def choices(**changes: Any) -> Profile:
+    known = encode_ops(BASE.plans[0].ops).choices
+    return columns(choices={**known, "all": msgspec.structs.replace(known["all"], **changes)})
 
 
 def what_if(**changes: object) -> Profile:
@@ -83,34 +89,37 @@ WRONG: list[tuple[str, Callable[[], Profile]]] = [
     ("group contain an index", lambda: measurement(group=(0, -2, 1, 1, 3, -1))),
     ("groups contain an index", lambda: group(ops=(6,))),
     ("groups contain an index", lambda: group(ops=(-1,))),
-    ("column of the plan for M1", lambda: plan(supported={"cpu": (1,) * 6})),
-    ("column of the plan for M1", lambda: plan(cost_ms={**BASE.plans[0].cost_ms, "ane": TEN})),
-    ("column of the plan for M1", lambda: plan(inserted=())),
-    ("column of the plan for M1", lambda: plan(why=((),) * 6)),
-    ("column of the plan for M1", lambda: plan(advice=((),) * 8)),
-    ("column of the plan for M1", lambda: plan(cost_basis={"ane": (-1,) * 6})),
-    ("column of the plan for M1", lambda: setting(backend=(0,) * 6)),
-    ("column of the plan for M1", lambda: setting(weight=(0.1,) * 6)),
-    ("column of the plan for M1", lambda: setting(detour_ms={"cpu": (None,) * 6})),
-    ("lacks settings or the costs of a backend", lambda: plan(cost_ms={})),
-    ("lacks settings or the costs of a backend", lambda: plan(settings=())),
-    ("invalid support values", lambda: plan(supported={"cpu": (2,) * 7})),
-    ("backends of the plan for M1 contain an index", lambda: setting(backend=(3,) * 7)),
-    ("backends of the plan for M1 contain an index", lambda: setting(backend=(-2,) * 7)),
-    ("bases of the plan for M1 contain an index", lambda: plan(cost_basis={"ane": SEVEN})),
-    ("reasons of the plan for M1 contain an index", lambda: plan(why=((1,), *((),) * 6))),
-    ("reasons of the plan for M1 contain an index", lambda: plan(advice=((-1,), *((),) * 6))),
-    ("column of the plan for M1", lambda: plan(doubts=((),) * 8)),
-    ("reasons of the plan for M1 contain an index", lambda: plan(doubts=((1,), *((),) * 6))),
+    ("a column of a plan", lambda: columns(supported={"cpu": (1,) * 6})),
+    ("a column of a plan", lambda: columns(cost_ms={"ane": TEN})),
+    ("main/input, which is not in the op table", lambda: columns(inserted=())),
+    ("a column of a plan", lambda: columns(why=((),) * 6)),
+    ("a column of a plan", lambda: columns(advice=((),) * 8)),
+    ("a column of a plan", lambda: columns(cost_basis={"ane": (None,) * 6})),
+    ("a column of a plan", lambda: choices(backend=(0,) * 6)),
+    ("a column of a plan", lambda: choices(weight=(0.1,) * 6)),
+    ("a column of a plan", lambda: choices(detour_ms={"cpu": (None,) * 6})),
+    ("costs of a backend that it does not name", lambda: plan(backends={})),
+    ("lacks settings, or the choices of one", lambda: plan(settings=())),
+    ("lacks settings, or the choices of one", lambda: columns(choices={})),
+    ("invalid support values", lambda: columns(supported={"cpu": (2,) * 7})),
+    ("index that is out of range", lambda: choices(backend=(3,) * 7)),
+    ("index that is out of range", lambda: choices(backend=(-2,) * 7)),
+    ("index that is out of range", lambda: columns(cost_basis={"ane": SEVEN})),
+    ("index that is out of range", lambda: columns(why=((1,), *((),) * 6))),
+    ("index that is out of range", lambda: columns(advice=((-1,), *((),) * 6))),
+    ("a column of a plan", lambda: columns(doubts=((),) * 8)),
+    ("index that is out of range", lambda: columns(doubts=((1,), *((),) * 6))),
     ("what-ifs of the plan for M1 contain an index", lambda: what_if(ops=(7,))),
-    ("inserted operations of the plan for M1 contain an index", lambda: inserted(before=7)),
     ("kernels contain an index", lambda: kernel(6)),
     ("estimate for M1 does not match the kernels", lambda: estimate(kernel_s=(1.0,))),
     ("estimate for M1 does not match the kernels", lambda: estimate(kernel_unit=())),
     ("estimate for M1 does not match the kernels", lambda: msgspec.structs.replace(BASE, kernels=())),
     ("units of the estimate for M1 contain an index", lambda: estimate(kernel_unit=(0, 3, 0))),
     ("inputs contain an index", lambda: inputs(6)),
-    ("does not match|does not have|hold an index", lambda: msgspec.structs.replace(BASE, ops=OpTable())),
+    (
+        "does not match|does not have|contain an index|not in the op table",
+        lambda: msgspec.structs.replace(BASE, ops=OpTable()),
+    ),
 ]
 
 
@@ -163,8 +172,8 @@ def test_settings_of_a_plan() -> None:
     assert (cpu.total_ms, cpu.switches) == (7.5, 0)
     assert found.setting("cpu_and_gpu") is None
     units: ComputeUnits = "all"
-    assert found.view(BASE.ops).compute_units == units
-    assert found.view(BASE.ops, cpu).compute_units == "cpu_only"
+    assert found.view().compute_units == units
+    assert found.view(cpu).compute_units == "cpu_only"
 
 
 def test_phases_of_a_measurement() -> None:

@@ -15,6 +15,8 @@ from coremlscope.base.errors import UsageError
 from coremlscope.results.encoding import PROFILE, plain
 from coremlscope.results.measurement import Measurement, Runtime
 from coremlscope.results.model import ModelSummary
+from coremlscope.results.plan import PlannedOps
+from coremlscope.results.plan_encoding import encode_ops
 from coremlscope.results.profile import Profile, profiles_from_json, read_profiles, to_json, write_profiles
 from coremlscope.results.schema import docstring_parts, json_schema
 from tests.support.json_schemas import violations
@@ -68,6 +70,8 @@ def test_the_schema_describes_lists_and_models() -> None:
 
 def _classes(value: Any) -> set[str]:
     """The names of the dataclasses within a result."""
+    if isinstance(value, PlannedOps):
+        return _classes(encode_ops(value))
     if isinstance(value, msgspec.Struct):
         inner = (getattr(value, field) for field in value.__struct_fields__)
         return {type(value).__name__}.union(*map(_classes, inner))
@@ -86,7 +90,7 @@ def test_every_class_and_its_documented_fields_are_described() -> None:
     definitions = SCHEMA["$defs"]
     assert all(definition["description"] for definition in definitions.values())
     assert definitions["Group"]["properties"]["wall_s"]["description"].startswith("Median time")
-    assert definitions["Plan"]["properties"]["why"]["description"].startswith("Per operation:")
+    assert definitions["PlanColumns"]["properties"]["why"]["description"].startswith("Indices of")
     # Defaults are implementation details; descriptions state them for readers of JSON.
     assert "default" not in json.dumps(SCHEMA["$defs"]["Settings"]["properties"]["warmups"])
     assert "None" not in json.dumps(SCHEMA)
@@ -221,10 +225,10 @@ DAMAGES: dict[str, Change] = {
     "an unknown unit": _at("npu", "plans", 0, "backends", "ane"),
     "an unknown setting": _at("everything", "plans", 0, "settings", 0, "compute_units"),
     "no settings": _at([], "plans", 0, "settings"),
-    "a backend that is not there": _at(5, "plans", 0, "settings", 0, "backend", 0),
-    "a reason that is not there": _at([5], "plans", 0, "why", 0),
-    "support of another kind": _at(4, "plans", 0, "supported", "cpu", 0),
-    "a plan's column too short": lambda data: data["plans"][0]["cost_ms"]["ane"].pop(),
+    "a backend that is not there": _at(5, "plans", 0, "ops", "choices", "all", "backend", 0),
+    "a reason that is not there": _at([5], "plans", 0, "ops", "why", 0),
+    "support of another kind": _at(4, "plans", 0, "ops", "supported", "cpu", 0),
+    "a plan's column too short": lambda data: data["plans"][0]["ops"]["cost_ms"]["ane"].pop(),
     "a kernel that is not there": _at([70], "kernels", 0, "ops"),
     "an estimate without a latency": lambda data: data["estimates"][0].pop("latency"),
     "an estimate of other kernels": _at([0.1], "estimates", 0, "kernel_s"),

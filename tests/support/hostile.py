@@ -9,6 +9,8 @@ from typing import Any, TypeVar, get_type_hints
 
 import msgspec.structs
 
+from coremlscope.results.plan import Choice, PlannedOps
+
 __all__ = ["HARMLESS", "HOSTILE", "UNSEEN", "with_text"]
 
 #: Ends what it stands in, in every language: a formula, a table, code, HTML, links, blocks, terminal control.
@@ -34,7 +36,7 @@ def with_text(result: Result, text: str) -> Result:
     changes = {
         name: _changed(getattr(result, name), hint, text if name != "path" else _in_name(text))
         for name, hint in _hints(type(result)).items()
-        if name not in _OURS
+        if name not in _OURS and (type(result), name) != (Choice, "backend")
     }
     return msgspec.structs.replace(result, **changes)  # type: ignore[type-var]
 
@@ -53,6 +55,8 @@ def _hints(type_: type) -> Mapping[str, str]:
 def _changed(value: Any, hint: str, text: str) -> Any:
     if isinstance(value, str):
         return value if "Literal" in hint else text + value
+    if isinstance(value, PlannedOps):
+        return PlannedOps(with_text(op, text) for op in value)
     if isinstance(value, tuple):
         return tuple(_changed(item, hint, text) for item in value)
     if isinstance(value, Mapping):

@@ -10,6 +10,7 @@ from coremlscope.results.estimate import Bound, Estimate, Kernel
 from coremlscope.results.measurement import Group, Status
 from coremlscope.results.operations import OpDetails, OpRow, OpTable, Signature, WeightKind, WeightTable
 from coremlscope.results.plan import FunctionCost, Plan, Reason, SettingPlan
+from coremlscope.results.plan_encoding import ChoiceColumns, PlanColumns, decode_ops
 from coremlscope.results.profile import Profile
 from tests.support.profiles import small_measurement, small_profile
 
@@ -143,23 +144,32 @@ def _plan(count: int, best: dict[ComputeUnits, tuple[int, ...]]) -> Plan:
         os="macOS 99",
         cost_model="plans made by hand",
         backends=_BACKENDS,
-        supported={"cpu": (1,) * count, "gpu": (1,) * count, "neural_engine": tuple(map(int, on_engine))},
-        cost_ms={
-            "mps_graph": (0.02,) * count,
-            "bnns": (0.05,) * count,
-            "classic_cpu": (0.06,) * count,
-            "ane": tuple(0.001 * (i % 7 + 1) if on else None for i, on in enumerate(on_engine)),
-        },
-        reasons=reasons,
-        why=tuple(() if on else (i % 5,) for i, on in enumerate(on_engine)),
-        advice=((),) * count,
+        ops=decode_ops(
+            PlanColumns(
+                id=tuple(f"main/{i}" for i in range(count)),
+                backends=_BACKENDS,
+                supported={
+                    "cpu": (1,) * count,
+                    "gpu": (1,) * count,
+                    "neural_engine": tuple(map(int, on_engine)),
+                },
+                cost_ms={
+                    "mps_graph": (0.02,) * count,
+                    "bnns": (0.05,) * count,
+                    "classic_cpu": (0.06,) * count,
+                    "ane": tuple(0.001 * (i % 7 + 1) if on else None for i, on in enumerate(on_engine)),
+                },
+                reasons=reasons,
+                why=tuple(() if on else (i % 5,) for i, on in enumerate(on_engine)),
+                choices={name: ChoiceColumns(backend=column) for name, column in best.items()},
+            )
+        ),
         settings=tuple(
             SettingPlan(
                 compute_units=setting,
                 functions={"main": FunctionCost(10.0 + place, 2 * place)},
-                backend=column,
             )
-            for place, (setting, column) in enumerate(best.items())
+            for place, setting in enumerate(best)
         ),
     )
 

@@ -12,7 +12,7 @@ from coremlscope.measure.partial import interrupted
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
 from coremlscope.results.model import ModelSummary
-from coremlscope.results.plan import FunctionCost, Plan, SettingPlan
+from coremlscope.results.plan import FunctionCost, Plan, PlannedOps, SettingPlan
 from coremlscope.results.profile import Profile
 from tests.support.profiles import MACHINE, MADE
 
@@ -42,9 +42,8 @@ def _plan(scale: float) -> Plan:
         os="iOS 18",
         cost_model="made by hand",
         backends={},
-        supported={},
-        cost_ms={},
-        settings=tuple(SettingPlan(compute_units=s, functions=costs, backend=()) for s in SETTINGS),
+        ops=PlannedOps(),
+        settings=tuple(SettingPlan(compute_units=s, functions=costs) for s in SETTINGS),
     )
 
 

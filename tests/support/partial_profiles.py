@@ -26,7 +26,7 @@ from coremlscope.results.hazard import Hazard
 from coremlscope.results.measurement import Conditions, Fp16Ranges, Phase, Settings, StageTiming
 from coremlscope.results.model import ModelSummary, StageSummary
 from coremlscope.results.operations import OpDetails, Signature, WeightKind, WeightTable
-from coremlscope.results.plan import OtherPlan, Plan
+from coremlscope.results.plan import Choice, OtherPlan, Plan, PlannedOps
 from coremlscope.results.profile import Profile
 from coremlscope.results.provider import (
     LeftNode,
@@ -160,16 +160,20 @@ def _several() -> Profile:
 def _by_core_ml() -> Plan:
     """The plan of Core ML itself under one setting: the linear layer is on the Neural Engine as well."""
     plan = device_plan()
-    setting = msgspec.structs.replace(
-        plan.settings[0], backend=(2, 2, 0, 0, 0, -1, 2), weight=(0.5, 0.0, 0.25, 0.125, 0.125, None, 0.0)
-    )
-    ane = (None, None, 0.25, 0.125, 0.125, None, None)
+    weights = (0.0, 0.5, 0.0, 0.25, 0.125, 0.125, 0.0)
+    ops = []
+    for op, weight in zip(plan.ops, weights, strict=True):
+        choice = msgspec.structs.replace(op.choices["all"], weight=weight)
+        if op.type == "linear":
+            choice = Choice(backend="ane", unit="neural_engine", planned_ms=0.125, weight=weight)
+            op = msgspec.structs.replace(op, cost_ms={**op.cost_ms, "ane": 0.125})
+        ops.append(msgspec.structs.replace(op, choices={"all": choice}))
     return msgspec.structs.replace(
         plan,
         planner="Core ML",
         cost_model="this Mac",
-        settings=(setting,),
-        cost_ms={**plan.cost_ms, "ane": ane},
+        settings=plan.settings[:1],
+        ops=PlannedOps(ops),
     )
 
 
@@ -379,7 +383,7 @@ def _divided() -> Profile:
         supported=2,
         rounds=(Round(partitions=1, nodes=3, supported=2, line=line),),
         left=(LeftNode(name="count", op="NonZero", rule="operator", reason="no builder"),),
-        fixes=(ProviderFix(op="NonZero", rule="operator", count=1, fix="", partitions=1, supported=3),),
+        fixes=(ProviderFix(fix="", count=1, models=1, supported=3),),
         estimates=(
             ProviderEstimate(
                 device=device,

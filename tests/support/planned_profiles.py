@@ -10,7 +10,8 @@ from coremlscope.devices.app_limits import AppLimit
 from coremlscope.results.calibration import OwnCalibration
 from coremlscope.results.estimate import Estimate, Kernel, LoadEstimate, MemoryEstimate, NearRow, UnitTerms
 from coremlscope.results.generation import TokenRate
-from coremlscope.results.plan import FunctionCost, InsertedOp, Plan, Reason, SettingPlan, WhatIf
+from coremlscope.results.plan import FunctionCost, Plan, Reason, SettingPlan, WhatIf
+from coremlscope.results.plan_encoding import ChoiceColumns, InsertedOp, PlanColumns, decode_ops
 from coremlscope.results.profile import Profile
 from tests.support.profiles import small_profile
 
@@ -34,7 +35,7 @@ _WITHOUT = WhatIf(
     reason="too odd",
     fix="make it even",
     source="somewhere",
-    ops=(0, 4),
+    ops=(1, 5),
     moved={"neural_engine": 3},
     planned_ms=1.5,
     saved_ms=0.75,
@@ -56,41 +57,48 @@ def device_plan(device: str = "M1", *, slow: float = 1.0) -> Plan:
         type="tensor_buffer_to_tensor",
         function="main",
         outputs=("tensor<fp32, [1]>",),
-        before=0,
         output_names=("image",),
     )
-    #          mul   cast  conv  clip  linear cast  inserted
-    ane = (None, None, 0.25 * slow, 0.125 * slow, None, None, None)
-    bnns = (0.5, 0.0, 4.0, 2.0, 1.0, None, 0.0)
+    table = small_profile().ops
+    #      inserted mul cast conv         clip          linear cast
+    ane = (None, None, None, 0.25 * slow, 0.125 * slow, None, None)
+    bnns = (0.0, 0.5, 0.0, 4.0, 2.0, 1.0, None)
+    ops = decode_ops(
+        PlanColumns(
+            id=("main/input", *table.id),
+            inserted=(inserted,),
+            backends=BACKENDS,
+            supported={
+                "cpu": (1, 1, 1, 1, 1, 1, -1),
+                "gpu": (0,) * 7,
+                "neural_engine": (0, 0, 0, 1, 1, 0, -1),
+            },
+            cost_ms={"ane": ane, "bnns": bnns},
+            reasons=(reason,),
+            why=((), (0,), (), (), (), (0,), ()),
+            choices={
+                "all": ChoiceColumns(backend=(2, 2, 2, 0, 0, 2, -1)),
+                "cpu_only": ChoiceColumns(backend=(2, 2, 2, 2, 2, 2, -1)),
+            },
+        )
+    )
+    ops.over(table)
     return Plan(
         device=device,
         chip=device.lower(),
         os="macOS 15",
         cost_model="M1, macOS 14.5",
         backends=BACKENDS,
-        inserted=(inserted,),
-        supported={
-            "cpu": (1, 1, 1, 1, 1, -1, 1),
-            "gpu": (0,) * 7,
-            "neural_engine": (0, 0, 1, 1, 0, -1, 0),
-        },
-        cost_ms={"ane": ane, "mps_graph": (None,) * 7, "bnns": bnns},
-        reasons=(reason,),
-        why=((0,), (), (), (), (0,), (), ()),
-        advice=((),) * 7,
+        ops=ops,
         settings=(
-            msgspec.structs.replace(
-                _setting("all", (2, 2, 0, 0, 2, -1, 2), 1.875 + 0.375 * slow, 2), what_ifs=(_WITHOUT,)
-            ),
-            _setting("cpu_only", (2, 2, 2, 2, 2, -1, 2), 7.5, 0),
+            msgspec.structs.replace(_setting("all", 1.875 + 0.375 * slow, 2), what_ifs=(_WITHOUT,)),
+            _setting("cpu_only", 7.5, 0),
         ),
     )
 
 
-def _setting(name: ComputeUnits, backend: tuple[int, ...], total_ms: float, switches: int) -> SettingPlan:
-    return SettingPlan(
-        compute_units=name, functions={"main": FunctionCost(total_ms, switches)}, backend=backend
-    )
+def _setting(name: ComputeUnits, total_ms: float, switches: int) -> SettingPlan:
+    return SettingPlan(compute_units=name, functions={"main": FunctionCost(total_ms, switches)})
 
 
 def device_estimates(device: str = "M1", *, slow: float = 1.0) -> tuple[Estimate, ...]:

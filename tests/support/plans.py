@@ -8,7 +8,7 @@ from coremlscope.devices import GPU, NEURAL_ENGINE, UNITS, ComputeUnit, ComputeU
 from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
-from coremlscope.planning.forecast.columns import tabulate
+from coremlscope.planning.forecast.plans import make_plan
 from coremlscope.planning.patterns.verdict import Reason, Verdict
 from coremlscope.planning.placement.backend import BACKENDS, Backend, PlannedCost
 from coremlscope.planning.placement.coreml_view import Node, view_function
@@ -73,7 +73,7 @@ def small_plan(*, every: bool = False) -> Profile:
         graph, verdicts, {node.id: _prices(node) for node in graph.walk()}, _TRANSITION_COSTS, settings
     )
     table = _table(placed)
-    plan = tabulate(
+    plan = make_plan(
         table,
         find_device("m1", "15"),
         {"main": placed},
@@ -90,7 +90,12 @@ def small_plan(*, every: bool = False) -> Profile:
 def _table(placed: PlacedFunction) -> OpTable:
     return OpTable.of(
         OpRow(
-            id=op.id, type=op.type, name=op.name, function="main", outputs=op.types, output_names=op.outputs
+            id=op.id,
+            type=op.type,
+            name=op.name,
+            function="main",
+            outputs=op.outputs,
+            output_names=op.output_names,
         )
         for op in placed.ops
         if not op.inserted

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -532,10 +532,10 @@ def test_units_that_the_plan_does_not_use_are_a_mistake(models: Path) -> None:
         model.predict({"x": np.ones((1, 4, 16, 16), np.float32)})
     asked: list[str] = []
 
-    def plan(model: TracedModel, units: str) -> tuple[PlannedOp, ...]:
+    def plan(model: TracedModel, units: str) -> Sequence[PlannedOp]:
         asked.append(f"{model.name} {units}")
         profile = coremlscope.plan(model.path, "m1", compute_units=units)  # type: ignore[arg-type]
-        return profile.plans[0].view(profile.ops, profile.plans[0].settings[0]).ops
+        return profile.plans[0].ops
 
     found = add_unused_units(recording.trace, "m1", plan).mistakes[-1]
     assert asked == ["net cpu_and_ne"]

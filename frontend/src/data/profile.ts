@@ -68,7 +68,7 @@ export function targetName(one: Target): string {
 /** Planned cost of all functions in milliseconds; null where the planner gives no costs. */
 export function totalMs(plan: Plan, setting: SettingPlan): number | null {
   const total = Object.values(setting.functions).reduce((sum, one) => sum + one.total_ms, 0);
-  const isKnown = total > 0 || Object.values(plan.cost_ms).some((column) => column.some((cost) => cost !== null));
+  const isKnown = total > 0 || Object.keys(plan.ops.cost_ms).length > 0;
   return isKnown ? total : null;
 }
 
@@ -163,4 +163,4 @@ function nameAmong(all: readonly Measurement[], one: Measurement): string {
 export const kernelLabel = (types: readonly string[], kernel: Kernel): string => kernel.ops.map((op) => types[op] ?? "").join(" + ");
 
 /** Whether a plan says of any operation where it runs; those of models without a network do not. */
-export const covers = (plan: Plan): boolean => Object.values(plan.supported).some((column) => column.some((state) => state != null));
+export const covers = (plan: Plan): boolean => plan.ops.id.length > 0;

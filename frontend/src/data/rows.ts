@@ -1,6 +1,6 @@
 import { compactType } from "../format";
 import { sharedBeginning } from "./names";
-import type { Group, InsertedOp, Kernel, Measurement, OpTable, Plan } from "./schema";
+import type { Group, InsertedOp, Kernel, Measurement, OpTable, Plan, PlanColumns } from "./schema";
 
 /** `op`: from the file; `inserted`: by Core ML's compiler, according to the plan; `engine`: by the measuring engine. */
 export type RowKind = "op" | "inserted" | "engine";
@@ -12,7 +12,7 @@ export interface Row {
   order: number;
   /** Index into the op table; -1 for rows that are not in it. */
   op: number;
-  /** Index into the columns of a plan; -1 where no plan covers it. */
+  /** Its place in the plan; -1 where no plan covers it. */
   column: number;
   id: string;
   type: string;
@@ -48,27 +48,15 @@ export type OpTimes = Pick<Measurement, "groups" | "group" | "status">;
 
 /** All rows in the program's order, with nested rows linked to their owners. */
 export function buildRows(table: OpTable, times: OpTimes | null, plan: Plan | null, kernels: readonly Kernel[] = []): Rows {
-  const ops = table.id.map((_, index) => opRow(table, index, times, plan));
+  const places = new Map(plan?.ops.id.map((id, place) => [id, place]));
+  const ops = table.id.map((id, index) => opRow(table, index, times, places.get(id) ?? -1));
   kernels.forEach((kernel, index) => {
     for (const op of kernel.ops) {
       const row = ops[op];
       if (row) row.kernel = index;
     }
   });
-  const inserted = plan?.inserted ?? [];
-  const before = new Map<number, Row[]>();
-  inserted.forEach((op, index) => {
-    const row = insertedRow(op, ops.length + index);
-    const list = before.get(op.before);
-    if (list) list.push(row);
-    else before.set(op.before, [row]);
-  });
-  const all: Row[] = [];
-  for (let index = 0; index <= ops.length; index++) {
-    all.push(...(before.get(index) ?? []));
-    const row = ops[index];
-    if (row) all.push(row);
-  }
+  const all = plan ? withInserted(ops, plan.ops) : ops;
   times?.groups.forEach((group, index) => {
     if (group.ops.length === 0) all.push(engineRow(group, index));
   });
@@ -87,6 +75,23 @@ export function buildRows(table: OpTable, times: OpTimes | null, plan: Plan | nu
     types: [...new Set(all.map((row) => row.type))].sort(),
     shared: sharedBeginning(all.map((row) => row.layer || row.name)),
   };
+}
+
+/** The rows with those that Core ML inserts, each before the row that follows it in the plan. */
+function withInserted(ops: readonly Row[], planned: PlanColumns): Row[] {
+  const inserted = new Map(planned.inserted.map((op) => [op.id, op]));
+  const all: Row[] = [];
+  let place = 0;
+  const insert = () => {
+    for (let op = inserted.get(planned.id[place] ?? ""); op; op = inserted.get(planned.id[place] ?? "")) all.push(insertedRow(op, place++));
+  };
+  for (const row of ops) {
+    if (row.column >= 0) insert();
+    all.push(row);
+    if (row.column >= 0) place = row.column + 1;
+  }
+  insert();
+  return all;
 }
 
 /** The ids of operations that a group or a kernel holds. */
@@ -122,11 +127,11 @@ const BLANK: Row = {
   hasChildren: false,
 };
 
-function opRow(table: OpTable, index: number, times: OpTimes | null, plan: Plan | null): Row {
+function opRow(table: OpTable, index: number, times: OpTimes | null, column: number): Row {
   return {
     ...BLANK,
     op: index,
-    column: plan && Object.values(plan.supported).some((column) => column[index] != null) ? index : -1,
+    column,
     id: table.id[index] ?? "",
     type: table.type[index] ?? "",
     name: table.name[index] ?? "",

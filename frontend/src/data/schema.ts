@@ -180,6 +180,24 @@ export interface Change {
   origin: Origin;
 }
 
+/** Where operations go under one setting. */
+export interface ChoiceColumns {
+  /** Per operation: its backend, by its place in `backends`; -1 if no unit is known to support it. */
+  backend: number[];
+  /** Per operation: its share in the cost of its graph as reported by Core ML; empty if it follows from the costs. */
+  weight: number[];
+  /**
+   * For each unit, per operation: the additional cost of the cheapest plan that runs it there; null if it already runs there or cannot run
+   * there.
+   */
+  detour_ms: Partial<Record<ComputeUnit, (number | null)[]>>;
+  /**
+   * For each unit, per operation: why it may run there as well although another unit was chosen; null where the evidence decides. Units
+   * without such operations are omitted.
+   */
+  alternatives: Partial<Record<ComputeUnit, (Undecided | null)[]>>;
+}
+
 /** The number of classes of a classifier, and the first few. */
 export interface ClassLabels {
   count: number;
@@ -610,8 +628,6 @@ export interface InsertedOp {
   function: string;
   /** Types of its results. */
   outputs: string[];
-  /** The row of the op table that it precedes. */
-  before: number;
   /** Names of its results. */
   output_names: string[];
 }
@@ -1136,36 +1152,14 @@ export interface Plan {
   cost_model: string;
   /** Further remarks. */
   notes: string[];
-  /** The compute units that columns refer to. */
+  /** The compute units that the framework chooses from. */
   units: ComputeUnit[];
-  /** The implementations that Core ML chooses from, with the unit of each. */
+  /** The implementations that it chooses from, with the unit of each. */
   backends: Record<string, ComputeUnit>;
-  /** Operations that Core ML adds. */
-  inserted: InsertedOp[];
-  /**
-   * For each unit, per operation: 1 if it can run there, 0 if it cannot, -1 if no rule covers it; null for operations that plans do not
-   * list, such as those known before run time.
-   */
-  supported: Partial<Record<ComputeUnit, (number | null)[]>>;
-  /** For each backend, per operation: its planned cost; null if it cannot run there. */
-  cost_ms: Record<string, (number | null)[]>;
-  /** For each backend, per operation: how that cost is known, an index into `bases`; -1 for none. Empty in older profiles. */
-  cost_basis: Record<string, number[]>;
-  /** The bases of costs: `recovered`, `fitted`, `assumed`, … */
-  bases: string[];
-  /** The costs of launches and changes of backend; null where they are not known, and in older profiles. */
+  /** The operations in program order, those that Core ML inserts included. */
+  ops: PlanColumns;
+  /** The costs of launches and changes of backend; null where they are not known. */
   transitions: Transitions | null;
-  /** The distinct reasons. */
-  reasons: Reason[];
-  /** Per operation: indices of the reasons why it cannot run on units. */
-  why: number[][];
-  /** Per operation: indices of advice that would make it faster on its unit. */
-  advice: number[][];
-  /**
-   * Per operation: indices of rules known by anecdote only that would take it from a unit. Plans do not apply them. Empty in older
-   * profiles.
-   */
-  doubts: number[][];
   /** All settings that were planned, the requested one first. */
   settings: SettingPlan[];
   /** The operations that planned costs do not include, because nothing is known of them. */
@@ -1203,6 +1197,34 @@ export interface PlanChange {
   own: [OwnCalibration | null, OwnCalibration | null];
   /** Number of operations in `units` that Core ML adds to those of the file, such as copies. */
   inserted: [number, number];
+}
+
+/** The operations of a plan in program order, as columns: each has one entry for each operation. */
+export interface PlanColumns {
+  /** Their ids, in the op table of the profile or in `inserted`. */
+  id: string[];
+  /** Those that Core ML adds. */
+  inserted: InsertedOp[];
+  /** The implementations where they go, with the unit of each. */
+  backends: Record<string, ComputeUnit>;
+  /** For each unit: 1 if it can run there, 0 if it cannot, -1 if no rule covers it; null where nothing is said. */
+  supported: Partial<Record<ComputeUnit, (number | null)[]>>;
+  /** For each backend: its planned cost; null if it cannot run there. */
+  cost_ms: Record<string, (number | null)[]>;
+  /** For each backend: how that cost is known, an index into `bases`; null for none. */
+  cost_basis: Record<string, (number | null)[]>;
+  /** The bases of costs: `recovered`, `fitted`, `assumed`, … */
+  bases: string[];
+  /** The distinct reasons. */
+  reasons: Reason[];
+  /** Indices of the reasons why it cannot run on units. This column and the next two are empty where no operation has any. */
+  why: number[][];
+  /** Indices of advice that would make it faster on its unit. */
+  advice: number[][];
+  /** Indices of rules known by anecdote only that would take it from a unit. Plans do not apply them. */
+  doubts: number[][];
+  /** Where they go, by setting. */
+  choices: Partial<Record<ComputeUnits, ChoiceColumns>>;
 }
 
 /** An operation whose unit or planned cost changes. */
@@ -1652,20 +1674,6 @@ export interface SettingPlan {
   compute_units: ComputeUnits;
   /** The cost of every function that was planned, by name; in a pipeline by `STAGE/FUNCTION`. */
   functions: Record<string, FunctionCost>;
-  /** The backend of each operation, an index into the plan's `backends`; -1 if no unit is known to support it. */
-  backend: number[];
-  /**
-   * For each unit, per operation: the additional cost of the cheapest plan that runs it there; null if it already runs there or cannot run
-   * there.
-   */
-  detour_ms: Partial<Record<ComputeUnit, (number | null)[]>>;
-  /** The share of each operation in the cost of its graph as reported by Core ML; empty if it follows from the costs. */
-  weight: (number | null)[];
-  /**
-   * For each unit, per operation: why it may run there as well although another unit was chosen; null where the evidence decides. Units
-   * without such operations are omitted.
-   */
-  alternatives: Partial<Record<ComputeUnit, (Undecided | null)[]>>;
   /**
    * Of the plans with rates at the ends of their intervals, the one that differs most; null where none of them differs by more than a few
    * operations.
@@ -2287,7 +2295,7 @@ export interface WhatIf {
   source: string;
   /** true where the reasons of other operations have other numbers. */
   varies: boolean;
-  /** The operations that the reason concerns, as columns of the plan. */
+  /** The operations that the reason concerns, by their place in the plan. */
   ops: number[];
   /** How many operations move to each unit; those that only follow others included. */
   moved: Partial<Record<ComputeUnit, number>>;

@@ -127,10 +127,9 @@ function TargetRows(props: { target: Target; hasPlans: boolean; hasEstimates: bo
 
 function PlanCells(props: { plan: Plan | null; name: ComputeUnits; columns: readonly number[] }) {
   const { plan, name } = props;
-  const { table } = useReport();
   const setting = plan?.settings.find((one) => one.compute_units === name);
   if (!plan || !setting) return <td colSpan={2}>not planned</td>;
-  const shares = unitShares(new Placement(plan, name, table), props.columns);
+  const shares = unitShares(new Placement(plan, name), props.columns);
   return (
     <>
       <td class="wide">

@@ -46,7 +46,7 @@ describe("costs", () => {
   it("are those of the plan and of the estimate", () => {
     const devicePlan = plan(5, { settings: [settingPlan({ backend: [BACKEND.ane, BACKEND.mps, BACKEND.bnns, -1, BACKEND.ane] })] });
     const planned = buildRows(table, null, devicePlan);
-    expect(plannedCosts(planned, placementOf(table, devicePlan)).seconds).toEqual([1e-3, 2e-3, 4e-3]);
+    expect(plannedCosts(planned, placementOf(devicePlan)).seconds).toEqual([1e-3, 2e-3, 4e-3]);
     const kernels = [kernel(0, 1), kernel(2)];
     const estimated = estimatedCosts(rows, kernels, estimate({ kernel_s: [3, 4] }));
     expect([estimated.seconds, estimated.firstOf.map((row) => row?.id)]).toEqual([

@@ -43,17 +43,17 @@ describe("buildRows", () => {
 
   it("puts inserted operations before the operation that they precede, and at the end", () => {
     const table = opTable(["main/0", "main/1"]);
-    const devicePlan = plan(5, { inserted: [inserted("main/cast_a", 1), inserted("main/cast_b", 1), inserted("main/cast_c", 2)] });
+    const id = ["main/0", "main/cast_a", "main/cast_b", "main/1", "main/cast_c"];
+    const devicePlan = plan(5, { id, inserted: [inserted("main/cast_a"), inserted("main/cast_b"), inserted("main/cast_c")] });
     const { all } = buildRows(table, null, devicePlan);
     expect(all.map((row) => row.id)).toEqual(["main/0", "main/cast_a", "main/cast_b", "main/1", "main/cast_c"]);
-    expect(all.map((row) => row.column)).toEqual([0, 2, 3, 1, 4]);
+    expect(all.map((row) => row.column)).toEqual([0, 1, 2, 3, 4]);
     expect(all[1]).toMatchObject({ kind: "inserted", op: -1, name: "cast_a", type: "cast", output: "fp32 2", status: "inserted" });
   });
 
   it("leaves operations that a plan does not list without a column", () => {
-    const devicePlan = plan(2);
-    devicePlan.supported = { cpu: [null, 1], gpu: [null, 1], neural_engine: [null, 1] };
-    expect(buildRows(opTable(["main/0", "main/1"]), null, devicePlan).all.map((row) => row.column)).toEqual([-1, 1]);
+    const devicePlan = plan(1, { id: ["main/1"] });
+    expect(buildRows(opTable(["main/0", "main/1"]), null, devicePlan).all.map((row) => row.column)).toEqual([-1, 0]);
   });
 
   it("appends groups that the engine added and that no operation is in", () => {
@@ -98,7 +98,7 @@ describe("buildRows", () => {
 
 describe("idsOf", () => {
   it("gives the ids of rows", () => {
-    const rows = buildRows(opTable(["main/0", "main/1"]), null, plan(3, { inserted: [inserted("main/cast", 0)] }));
+    const rows = buildRows(opTable(["main/0", "main/1"]), null, plan(3, { inserted: [inserted("main/cast")] }));
     expect(idsOf(rows, [1, 0])).toEqual(["main/1", "main/0"]);
   });
 });

@@ -19,7 +19,7 @@ function source(): Source {
     kernels,
     groups,
     estimate: estimate({ kernel_s: [0.4, 0.1, 0.2], kernel_unit: [2, 2, 0], kernel_bound: ["compute", "compute", "compute"] }),
-    placement: new Placement(made, "all", table),
+    placement: new Placement(made, "all"),
   };
 }
 

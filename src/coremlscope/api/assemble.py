@@ -60,16 +60,14 @@ def assemble(
         rates=known.rates,
         answers=known.answers,
         token_timings=tuple(timings),
-        agreements=find_agreements(known.plans, table),
+        agreements=find_agreements(known.plans),
         findings=(*findings, *model.findings, *known.findings),
     )
 
 
 def with_plans(profile: Profile, plans: Sequence[Plan]) -> Profile:
     """Returns a profile with other plans, and how far they agree."""
-    return msgspec.structs.replace(
-        profile, plans=tuple(plans), agreements=find_agreements(plans, profile.ops)
-    )
+    return msgspec.structs.replace(profile, plans=tuple(plans), agreements=find_agreements(plans))
 
 
 def with_devices(

@@ -9,13 +9,13 @@ from os import PathLike
 from coremlscope.base.errors import UsageError
 from coremlscope.base.version import __version__
 from coremlscope.describe.forms import list_forms
-from coremlscope.devices import ComputeUnit
+from coremlscope.devices import ComputeUnit, ComputeUnits
 from coremlscope.formats import container
 from coremlscope.model.ir import Model
 from coremlscope.results.agreement import Agreement
 from coremlscope.results.evidence import Evidence, EvidencePlan, EvidenceRow, OpForm, UnitVerdict
 from coremlscope.results.operations import OpTable
-from coremlscope.results.plan import PlannedOp, PlanView
+from coremlscope.results.plan import PlannedOp
 from coremlscope.results.profile import Profile
 
 #: Replacement of an author's name, or a path, in Core ML's messages.
@@ -69,13 +69,14 @@ def _plan(profile: Profile, found: Agreement, forms: Mapping[str, OpForm]) -> Ev
 
 
 def _rows(profile: Profile, found: Agreement, forms: Mapping[str, OpForm]) -> Iterator[EvidenceRow]:
-    theirs, ours = (_view(profile, found, index) for index in (found.theirs, found.ours))
+    theirs, ours = profile.plans[found.theirs], profile.plans[found.ours]
+    setting = found.compute_units
     partners = {op.id: op for op in ours.ops if not op.inserted}
     differing = {one.op: one for one in found.disagreements}
     places = {id_: row for row, id_ in enumerate(profile.ops.id)}
     names = _names(profile)
     for op in theirs.ops:
-        if op.inserted or op.unit is None or op.id not in partners or op.id not in differing:
+        if op.inserted or op.choices[setting].unit is None or op.id not in partners or op.id not in differing:
             continue
         row = places[op.id]
         yield EvidenceRow(
@@ -84,15 +85,14 @@ def _rows(profile: Profile, found: Agreement, forms: Mapping[str, OpForm]) -> It
             form=forms.get(op.id) or _form(profile.ops, row),
             outputs=op.outputs,
             before=tuple(profile.ops.type[maker] for maker in profile.ops.inputs[row] or ()),
-            ours=_verdict(partners[op.id], [(r.unit, r.rule) for r in ours.reasons(partners[op.id])]),
-            theirs=_verdict(op, [(r.unit, _without(r.core_ml or r.text, names)) for r in op.why]),
+            ours=_verdict(
+                partners[op.id],
+                setting,
+                [(reason.unit, reason.rule) for reason in ours.reasons(partners[op.id], setting)],
+            ),
+            theirs=_verdict(op, setting, [(r.unit, _without(r.core_ml or r.text, names)) for r in op.why]),
             share=differing[op.id].share,
         )
-
-
-def _view(profile: Profile, found: Agreement, index: int) -> PlanView:
-    plan = profile.plans[index]
-    return plan.view(profile.ops, plan.setting(found.compute_units))
 
 
 def _form(ops: OpTable, row: int) -> OpForm:
@@ -100,11 +100,11 @@ def _form(ops: OpTable, row: int) -> OpForm:
     return OpForm(inputs={"operands": made} if made else {})
 
 
-def _verdict(op: PlannedOp, reasons: Sequence[tuple[ComputeUnit, str]]) -> UnitVerdict:
+def _verdict(op: PlannedOp, setting: ComputeUnits, reasons: Sequence[tuple[ComputeUnit, str]]) -> UnitVerdict:
     units = dict.fromkeys(unit for unit, text in reasons if text)
     return UnitVerdict(
-        unit=op.unit,
-        backend=op.backend,
+        unit=op.choices[setting].unit,
+        backend=op.choices[setting].backend,
         supported=op.supported,
         cost_ms=op.cost_ms,
         reasons={unit: tuple(text for of, text in reasons if of == unit and text) for unit in units},

@@ -19,6 +19,8 @@ from coremlscope.cli.terminal import draws, print_note
 from coremlscope.reports.renderers import TRACE_RENDERERS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from coremlscope.devices.unit import ComputeUnits
     from coremlscope.results.plan import PlannedOp
     from coremlscope.results.trace import Trace, TracedModel
@@ -157,7 +159,7 @@ def _report(arguments: argparse.Namespace, trace: Trace, code: int) -> int:
     return code
 
 
-def _plan(device: str, os: str | None, model: TracedModel, units: ComputeUnits) -> tuple[PlannedOp, ...]:
+def _plan(device: str, os: str | None, model: TracedModel, units: ComputeUnits) -> Sequence[PlannedOp]:
     """Returns the planned operations of a recorded model; empty where it cannot be planned."""
     from coremlscope import api
 
@@ -167,7 +169,7 @@ def _plan(device: str, os: str | None, model: TracedModel, units: ComputeUnits) 
         print_note(f"{model.name} is not planned: {error.message}")
         return ()
     plan = profile.plans[0]
-    return plan.view(profile.ops, plan.settings[0]).ops
+    return plan.ops
 
 
 COMMAND = Command(

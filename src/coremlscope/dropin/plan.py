@@ -21,7 +21,8 @@ from coremlscope.model import ir
 from coremlscope.runtime.execution.wiring import stage_key, wire
 
 if TYPE_CHECKING:
-    from coremlscope.planning.placement.place import PlacedFunction, PlacedOp
+    from coremlscope.planning.placement.place import PlacedFunction
+    from coremlscope.results.plan import PlannedOp
 
 _DEVICE_VARIABLE, _OS_VARIABLE = "COREMLSCOPE_DEVICE", "COREMLSCOPE_OS"
 #: A Mac as `install` declares it to coremltools.
@@ -95,19 +96,19 @@ class PlannedModel(ComputePlanProxy):
         planned = self._find(operation)
         return None if planned is None else MLComputePlanCost(weight=planned.choices[self._setting].weight)
 
-    def _usage(self, planned: PlacedOp | None) -> Any:
+    def _usage(self, planned: PlannedOp | None) -> Any:
         from coremltools.models.compute_plan import MLComputePlanDeviceUsage
 
         preferred = None if planned is None else planned.choices[self._setting].unit
         if planned is None or preferred is None:
             return None
-        units = [unit for unit in SETTINGS[self._setting] if planned.supported(unit) == "yes"]
+        units = [unit for unit in SETTINGS[self._setting] if planned.supported[unit] == "yes"]
         return MLComputePlanDeviceUsage(
             preferred_compute_device=self._as_device(preferred),
             supported_compute_devices=[self._as_device(unit) for unit in units],
         )
 
-    def _find(self, operation: Any) -> PlacedOp | None:
+    def _find(self, operation: Any) -> PlannedOp | None:
         op = getattr(operation, "__proxy__", None)
         held = self._planned.get(id(op))
         return held[1] if held is not None and held[0] is op else None
@@ -118,7 +119,7 @@ class PlannedModel(ComputePlanProxy):
 
 def _by_operation(
     model: ir.Model, functions: Mapping[str, PlacedFunction]
-) -> Iterator[tuple[int, tuple[ir.Op, PlacedOp]]]:
+) -> Iterator[tuple[int, tuple[ir.Op, PlannedOp]]]:
     """Each operation that is planned, by its identity; the operation is kept so that it stays its own."""
     for stage in wire(model).stages:
         content, description = stage.model.content, stage.model.description
@@ -137,10 +138,10 @@ def _by_operation(
 
 
 def _by_layer(
-    planned: Iterable[tuple[ir.Op, PlacedOp]], setting: ComputeUnits
-) -> dict[int, tuple[ir.Layer, PlacedOp]]:
+    planned: Iterable[tuple[ir.Op, PlannedOp]], setting: ComputeUnits
+) -> dict[int, tuple[ir.Layer, PlannedOp]]:
     """The operation of each layer that costs most where it is planned to run, by the layer's identity."""
-    layers: dict[int, tuple[ir.Layer, PlacedOp]] = {}
+    layers: dict[int, tuple[ir.Layer, PlannedOp]] = {}
     for op, candidate in planned:
         if op.layer is None:
             continue

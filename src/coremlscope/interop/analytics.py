@@ -25,7 +25,7 @@ from coremlscope.interop.listing import (
 from coremlscope.interop.source import MOST_OPS, SourceFile
 from coremlscope.planning.placement.analytics import AnalysedFunction, AnalysedOp, Analytics, read_analytics
 from coremlscope.planning.placement.backend import BACKENDS_OF, UNIT_OF, Backend
-from coremlscope.results.plan import CORE_ML_RULE, FunctionCost, Reason
+from coremlscope.results.plan import CORE_ML_RULE, FunctionCost, Reason, Support
 
 #: By the names that the file uses.
 _UNITS: Mapping[str, ComputeUnit] = {str(backend): unit for backend, unit in UNIT_OF.items()}
@@ -98,12 +98,12 @@ def _listed(op: AnalysedOp, considered: set[Backend]) -> ListedOp:
     )
 
 
-def _support(unit: ComputeUnit, op: AnalysedOp, accepted: set[Backend], considered: set[Backend]) -> int:
-    """1, 0 or -1. An operation that no backend accepts follows another one: other units are unknown."""
+def _support(unit: ComputeUnit, op: AnalysedOp, accepted: set[Backend], considered: set[Backend]) -> Support:
+    """Whether a unit runs it. What no backend accepts follows another one: other units are unknown."""
     backends = set(BACKENDS_OF[unit])
     if op.selected in backends or accepted & backends:
-        return 1
-    return 0 if accepted and considered & backends else -1
+        return "yes"
+    return "no" if accepted and considered & backends else "unknown"
 
 
 def _costs(analytics: Analytics) -> dict[str, FunctionCost]:

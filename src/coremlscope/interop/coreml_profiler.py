@@ -60,7 +60,7 @@ def read(source: SourceFile, origin: ListingOrigin) -> Imported:
     if not listed:
         raise UsageError(f"{source.path} lists no operation", _HINT)
     ops = [_operation(function, place, op) for function, place, op in listed]
-    units = {unit for op in ops for unit, known in op.supported.items() if known == 1}
+    units = {unit for op in ops for unit, known in op.supported.items() if known == "yes"}
     median_s = _median_s([op for *_, op in listed])
     how = " (it follows from the times of operations, which are the median times the planned shares)"
     remarks = [median_only(origin, "predict", how)]

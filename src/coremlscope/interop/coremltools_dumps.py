@@ -69,7 +69,7 @@ def read(source: SourceFile, origin: ListingOrigin) -> Imported:
         listed += count_ops(_operations(result), str(source.path))
         _add_durations(result, found)
         remarks += _add_dumped(result, found, origin)
-    units = {unit for op in listed for unit, known in op.supported.items() if known == 1}
+    units = {unit for op in listed for unit, known in op.supported.items() if known == "yes"}
     setting = setting_of(first.get("compute_units"))
     measured = measurement_of(origin, found, setting or "", remarks)
     if measured is None and not listed:

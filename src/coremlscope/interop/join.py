@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import msgspec.structs
@@ -12,13 +12,12 @@ import msgspec.structs
 from coremlscope.base.errors import UsageError
 from coremlscope.base.findings import Finding
 from coremlscope.describe.comparison.alignment import align
+from coremlscope.devices.unit import UNITS
 from coremlscope.interop.listing import UNKNOWN_TYPE, Imported
 from coremlscope.planning.patterns.forms import BUFFERS
 from coremlscope.results.measurement import Measurement, Status
 from coremlscope.results.operations import OpTable
-from coremlscope.results.plan import InsertedOp, Plan
-
-Value = TypeVar("Value")
+from coremlscope.results.plan import Choice, Plan, PlannedOp, PlannedOps
 
 #: Core ML computes these when it compiles; plans do not list them.
 _FOLDED = "constexpr_"
@@ -125,39 +124,40 @@ def _moved(plan: Plan, file: OpTable, model: OpTable, rows: dict[int, int]) -> P
     taken = set(rows.values())
     left = [row for row in range(len(file)) if row not in taken]
     functions = _functions(file, model)
-    inserted = _inserted(file, model, rows, left, functions)
-    order: list[int | None] = [*(rows.get(row) for row in range(len(model))), *left]
-    covered = set(functions.values())
-    absent = [
-        -1 if function in covered and not type_.startswith(_FOLDED) else None
-        for function, type_ in zip(model.function, model.type, strict=True)
-    ]
-
-    def move(column: Sequence[Value], missing: Value) -> tuple[Value, ...]:
-        return tuple(missing if row is None else column[row] for row in order)
-
-    def supported(column: Sequence[int | None]) -> tuple[int | None, ...]:
-        return tuple(absent[i] if row is None else column[row] for i, row in enumerate(order))
-
+    listed: list[tuple[int, PlannedOp]] = _inserted(plan, file, model, rows, left, functions)
+    nowhere = {setting.compute_units: Choice() for setting in plan.settings}
+    for place, row in enumerate(model):
+        there = rows.get(place)
+        is_absent = row.function in functions.values() and not row.type.startswith(_FOLDED)
+        if there is None and not is_absent:
+            continue
+        planned = None if there is None else plan.ops[there]
+        listed.append(
+            (
+                place,
+                PlannedOp(
+                    id=row.id,
+                    type=row.type,
+                    name=row.name,
+                    function=row.function,
+                    outputs=row.outputs,
+                    output_names=row.output_names,
+                    supported=planned.supported if planned else dict.fromkeys(UNITS, "unknown"),
+                    cost_ms=planned.cost_ms if planned else {},
+                    cost_basis=planned.cost_basis if planned else {},
+                    why=planned.why if planned else (),
+                    choices=planned.choices if planned else nowhere,
+                ),
+            )
+        )
+    listed.sort(key=lambda pair: (pair[0], not pair[1].inserted))
     settings = tuple(
         msgspec.structs.replace(
-            setting,
-            functions={functions.get(name, name): cost for name, cost in setting.functions.items()},
-            backend=move(setting.backend, -1),
-            weight=move(setting.weight, None) if setting.weight else (),
+            setting, functions={functions.get(name, name): cost for name, cost in setting.functions.items()}
         )
         for setting in plan.settings
     )
-    return msgspec.structs.replace(
-        plan,
-        inserted=inserted,
-        supported={unit: supported(column) for unit, column in plan.supported.items()},
-        cost_ms={name: move(column, None) for name, column in plan.cost_ms.items()},
-        cost_basis={name: move(column, -1) for name, column in plan.cost_basis.items()},
-        why=move(plan.why, ()) if plan.why else (),
-        advice=move(plan.advice, ()) if plan.advice else (),
-        settings=settings,
-    )
+    return msgspec.structs.replace(plan, ops=PlannedOps(op for _, op in listed), settings=settings)
 
 
 def _moved_times(measured: Measurement, model: OpTable, rows: dict[int, int]) -> Measurement:
@@ -184,9 +184,14 @@ def _moved_times(measured: Measurement, model: OpTable, rows: dict[int, int]) ->
 
 
 def _inserted(
-    file: OpTable, model: OpTable, rows: dict[int, int], left: Sequence[int], functions: dict[str, str]
-) -> tuple[InsertedOp, ...]:
-    """The operations of the file that are not joined, each before the next one that is."""
+    plan: Plan,
+    file: OpTable,
+    model: OpTable,
+    rows: dict[int, int],
+    left: Sequence[int],
+    functions: dict[str, str],
+) -> list[tuple[int, PlannedOp]]:
+    """The operations of the file that are not joined, each with the next row of the model that is."""
     first: dict[int, int] = {}
     for row, there in rows.items():
         first[there] = min(row, first.get(there, row))
@@ -205,17 +210,15 @@ def _inserted(
     for row in left:
         id_ = _free(f"{file.id[row]}+", taken, numbers)
         taken.add(id_)
-        found.append(
-            InsertedOp(
-                id=id_,
-                type=file.type[row],
-                function=functions.get(file.function[row], file.function[row]),
-                outputs=file.outputs[row],
-                output_names=file.output_names[row],
-                before=before[row],
-            )
+        planned = msgspec.structs.replace(
+            plan.ops[row],
+            id=id_,
+            name=file.type[row],
+            function=functions.get(file.function[row], file.function[row]),
+            inserted=True,
         )
-    return tuple(found)
+        found.append((before[row], planned))
+    return found
 
 
 def _free(id_: str, taken: set[str], numbers: Counter[str]) -> str:

@@ -10,7 +10,17 @@ from coremlscope.base.findings import Finding
 from coremlscope.devices.unit import SETTINGS, UNITS, ComputeUnit, ComputeUnits
 from coremlscope.results.measurement import Measurement
 from coremlscope.results.operations import OpRow, OpTable
-from coremlscope.results.plan import FunctionCost, Plan, Reason, SettingPlan
+from coremlscope.results.plan import (
+    Choice,
+    FunctionCost,
+    Plan,
+    PlannedOp,
+    PlannedOps,
+    Reason,
+    SettingPlan,
+    Support,
+)
+from coremlscope.results.plan_encoding import share_costs
 from coremlscope.results.provider import ProviderLog
 
 #: The type of operations in files that do not name types.
@@ -75,7 +85,7 @@ class ListedOp(msgspec.Struct, frozen=True, kw_only=True):
         name: The author's name.
         place: See `placement.analytics.AnalysedOp`; its number in the function where it is empty.
         layer: In a neural network, the layer.
-        supported: By unit: 1, 0 or -1, as in `Plan.supported`; units that are absent are unknown.
+        supported: By unit; units that are absent are unknown.
         backend: Where it goes, a name among the plan's backends; None where the file does not say.
         cost_ms: By backend.
         weight: Its share in the cost of its graph; None where the file has none.
@@ -89,7 +99,7 @@ class ListedOp(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     place: tuple[int, ...] = ()
     layer: str | None = None
-    supported: Mapping[ComputeUnit, int] = msgspec.field(default_factory=dict)
+    supported: Mapping[ComputeUnit, Support] = msgspec.field(default_factory=dict)
     backend: str | None = None
     cost_ms: Mapping[str, float] = msgspec.field(default_factory=dict)
     weight: float | None = None
@@ -144,11 +154,12 @@ def plan_of(
         notes: What else to know.
         planner: Whose plan it is: `Core ML`, `Core AI`.
     """
-    names = list(backends)
-    reasons = list(dict.fromkeys(reason for op in ops for reason in op.reasons))
-    places = {reason: index for index, reason in enumerate(reasons)}
-    costs = {name: tuple(op.cost_ms.get(name) for op in ops) for name in names}
-    weights = tuple(op.weight for op in ops)
+    places = [None if op.backend is None else backends[op.backend] for op in ops]
+    costs = [op.cost_ms.get(op.backend) if op.backend is not None else None for op in ops]
+    table = list(table_of(ops))
+    weights: Sequence[float] = [op.weight or 0.0 for op in ops]
+    if not any(op.weight is not None for op in ops):
+        weights = share_costs([row.id.rpartition("/")[0] for row in table], costs)
     return Plan(
         device=origin.device,
         chip=origin.chip,
@@ -161,21 +172,23 @@ def plan_of(
             *notes,
         ),
         backends=dict(backends),
-        supported={unit: tuple(op.supported.get(unit, -1) for op in ops) for unit in UNITS},
-        cost_ms=costs,
-        cost_basis={name: tuple(-1 if ms is None else 0 for ms in column) for name, column in costs.items()},
-        bases=(planner,),
-        reasons=tuple(reasons),
-        why=tuple(tuple(places[reason] for reason in op.reasons) for op in ops),
-        advice=tuple(() for _ in ops),
-        settings=(
-            SettingPlan(
-                compute_units=setting,
-                functions=functions or {},
-                backend=tuple(-1 if op.backend is None else names.index(op.backend) for op in ops),
-                weight=weights if any(weight is not None for weight in weights) else (),
-            ),
+        ops=PlannedOps(
+            PlannedOp(
+                id=row.id,
+                type=row.type,
+                name=row.name,
+                function=row.function,
+                outputs=row.outputs,
+                output_names=row.output_names,
+                supported={unit: op.supported.get(unit, "unknown") for unit in UNITS},
+                cost_ms=op.cost_ms,
+                cost_basis=dict.fromkeys(op.cost_ms, planner),
+                why=op.reasons,
+                choices={setting: Choice(backend=op.backend, unit=unit, planned_ms=ms, weight=weight)},
+            )
+            for row, op, unit, ms, weight in zip(table, ops, places, costs, weights, strict=True)
         ),
+        settings=(SettingPlan(compute_units=setting, functions=functions or {}),),
     )
 
 

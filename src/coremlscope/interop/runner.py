@@ -30,7 +30,7 @@ from coremlscope.results.measurement import (
     Settings,
     condition_findings,
 )
-from coremlscope.results.plan import Plan
+from coremlscope.results.plan import Plan, PlannedOp, PlannedOps, Support
 from coremlscope.results.runner_record import (
     SCHEMA,
     Compilation,
@@ -287,13 +287,22 @@ def _plans(
 def _plan(listed: Mapping[ComputeUnits, Sequence[ListedOp]], origin: ListingOrigin) -> Plan:
     """One plan of all settings. What a unit can run is known only where a setting allows that unit."""
     plans = {setting: plan_of(ops, origin, setting) for setting, ops in listed.items()}
-    supported: dict[ComputeUnit, tuple[int | None, ...]] = {}
-    for unit in UNITS:
-        columns = [plan.supported[unit] for setting, plan in plans.items() if unit in SETTINGS[setting]]
-        rows = zip(*columns, strict=True) if columns else ((-1,) for _ in next(iter(listed.values())))
-        supported[unit] = tuple(max(known for known in row if known is not None) for row in rows)
+    ops = PlannedOps(
+        msgspec.structs.replace(
+            rows[0],
+            supported={unit: _supported(unit, rows) for unit in UNITS},
+            choices={setting: choice for row in rows for setting, choice in row.choices.items()},
+        )
+        for rows in zip(*(plan.ops for plan in plans.values()), strict=True)
+    )
     settings = tuple(setting for plan in plans.values() for setting in plan.settings)
-    return msgspec.structs.replace(next(iter(plans.values())), supported=supported, settings=settings)
+    return msgspec.structs.replace(next(iter(plans.values())), ops=ops, settings=settings)
+
+
+def _supported(unit: ComputeUnit, rows: Sequence[PlannedOp]) -> Support:
+    """Whether a unit runs an operation, by what settings say that allow the unit."""
+    told = {row.supported[unit] for row in rows for setting in row.choices if unit in SETTINGS[setting]}
+    return "yes" if "yes" in told else "no" if "no" in told else "unknown"
 
 
 def _listed(op: PlannedOperation) -> ListedOp:

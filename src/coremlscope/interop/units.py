@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, UNITS, ComputeUnit, ComputeUnits
+from coremlscope.results.plan import Support
 
 #: CoreMLProfiler writes `CPU`, `GPU`, `ANE`; Apple's own types encode as `cpu`, `gpu`, `neuralEngine`;
 #: coremltools' classes are called `MLCPUComputeDevice`, `MLGPUComputeDevice`, `MLNeuralEngineComputeDevice`.
@@ -54,12 +55,12 @@ def setting_of(value: Any) -> ComputeUnits | None:
     return _SETTINGS.get(value) if isinstance(value, int) else None
 
 
-def judged(units: list[ComputeUnit | None], preferred: ComputeUnit | None) -> dict[ComputeUnit, int]:
+def judged(units: list[ComputeUnit | None], preferred: ComputeUnit | None) -> dict[ComputeUnit, Support]:
     """Support by unit, where a file lists the units that can run an operation; empty where it lists none."""
     known = {unit for unit in (*units, preferred) if unit is not None}
     if not [unit for unit in units if unit is not None]:
-        return dict.fromkeys(known, 1)
-    return {unit: int(unit in known) for unit in UNITS}
+        return dict.fromkeys(known, "yes")
+    return {unit: "yes" if unit in known else "no" for unit in UNITS}
 
 
 def _plain(text: str) -> str:

@@ -55,7 +55,7 @@ def read(source: SourceFile, origin: ListingOrigin) -> Imported:
     ops = count_ops(_operations(mapping(results, "modelStructure")), str(source.path))
     if measured is None and not ops:
         raise UsageError(f"{source.path} holds neither times nor operations", "export it from Xcode again")
-    units = {unit for op in ops for unit, known in op.supported.items() if known == 1}
+    units = {unit for op in ops for unit, known in op.supported.items() if known == "yes"}
     plans = [plan_of(ops, origin, setting or smallest_setting(units))] if _is_placed(ops) else []
     name = text(mapping(report, "modelMetadata"), "fileName")
     return Imported(

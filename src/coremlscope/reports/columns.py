@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from coremlscope.base.errors import MissingDependencyError
 from coremlscope.describe.comparison.profiles import Comparison
+from coremlscope.devices.unit import ComputeUnits
 from coremlscope.reports.op_forms import op_forms
 from coremlscope.reports.timing import measurement_name, partial_mark
 from coremlscope.reports.words import systems
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Measurement
 from coremlscope.results.model import ModelSummary
-from coremlscope.results.plan import InsertedOp, Plan, SettingPlan
+from coremlscope.results.plan import Plan, PlannedOp
 from coremlscope.results.profile import Profile
 
 Columns = dict[str, list[Any]]
@@ -54,9 +55,8 @@ class _Table:
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
-        self._inserted: list[InsertedOp] = list(
-            dict.fromkeys(op for plan in profile.plans for op in plan.inserted)
-        )
+        inserted = (op for plan in profile.plans for op in plan.ops if op.inserted)
+        self._inserted: list[PlannedOp] = list({op.id: op for op in inserted}.values())
         self._engine = [
             (measurement, place)
             for measurement in profile.measurements
@@ -147,48 +147,44 @@ class _Table:
             yield from self._judged(plan, device)
             for setting in plan.settings:
                 prefix = f"{device}.{setting.compute_units}"
-                yield from self._planned(plan, setting, prefix)
+                yield from self._planned(plan, setting.compute_units, prefix)
                 for estimate in estimates.pop((plan.device, plan.os, setting.compute_units), ()):
                     yield from self._estimated(estimate, prefix)
         for (device, os, units), without_plan in estimates.items():
             for estimate in without_plan:
                 yield from self._estimated(estimate, f"{names[device, os]}.{units}")
 
-    def _of_plan(self, plan: Plan, values: Sequence[Any]) -> list[Any]:
+    def _of_plan(self, plan: Plan, value_of: Callable[[PlannedOp], Any]) -> list[Any]:
+        ids = (*self._profile.ops.id, *(op.id for op in self._inserted))
+        planned = [plan.ops.get(id_) for id_ in ids]
+        values = [None if op is None else value_of(op) for op in planned]
         count = len(self._profile.ops)
-        places = {op: place for place, op in enumerate(plan.inserted, count)}
-        inserted = [values[places[op]] if op in places else None for op in self._inserted]
-        return self._column(values[:count], (), inserted)
+        return self._column(values[:count], (), values[count:])
 
     def _judged(self, plan: Plan, prefix: str) -> Iterator[tuple[str, list[Any]]]:
         """Yields the units that can run each operation, and why others cannot."""
-        columns = range(len(self._profile.ops) + len(plan.inserted))
-        listed = [any(c[i] is not None for c in plan.supported.values()) for i in columns]
-        units = [
-            "; ".join(unit for unit, column in plan.supported.items() if column[i] == 1)
-            if listed[i]
-            else None
-            for i in columns
-        ]
-        yield f"{prefix}.supported", self._of_plan(plan, units)
-        texts = [f"{reason.unit}: {reason.text}" for reason in plan.reasons]
-        why = [("; ".join(texts[r] for r in plan.why[i]) or None) if plan.why else None for i in columns]
-        yield f"{prefix}.reasons", self._of_plan(plan, why)
+        yield (
+            f"{prefix}.supported",
+            self._of_plan(
+                plan, lambda op: "; ".join(unit for unit, known in op.supported.items() if known == "yes")
+            ),
+        )
+        yield (
+            f"{prefix}.reasons",
+            self._of_plan(
+                plan, lambda op: "; ".join(f"{reason.unit}: {reason.text}" for reason in op.why) or None
+            ),
+        )
 
-    def _planned(self, plan: Plan, setting: SettingPlan, prefix: str) -> Iterator[tuple[str, list[Any]]]:
-        backends = list(plan.backends)
-        chosen = [backends[index] if index >= 0 else None for index in setting.backend]
-        units = [None if name is None else plan.backends[name] for name in chosen]
-        costs = [plan.cost_ms[name][column] if name else None for column, name in enumerate(chosen)]
-        yield f"{prefix}.unit", self._of_plan(plan, units)
-        if setting.alternatives:
-            others = [
-                "; ".join(unit for unit, column in setting.alternatives.items() if column[i]) or None
-                for i in range(len(units))
-            ]
-            yield f"{prefix}.alternatives", self._of_plan(plan, others)
-        yield f"{prefix}.backend", self._of_plan(plan, chosen)
-        yield f"{prefix}.planned_ms", self._of_plan(plan, costs)
+    def _planned(self, plan: Plan, setting: ComputeUnits, prefix: str) -> Iterator[tuple[str, list[Any]]]:
+        yield f"{prefix}.unit", self._of_plan(plan, lambda op: op.choices[setting].unit)
+        if any(op.choices[setting].alternatives for op in plan.ops):
+            yield (
+                f"{prefix}.alternatives",
+                self._of_plan(plan, lambda op: "; ".join(op.choices[setting].alternatives) or None),
+            )
+        yield f"{prefix}.backend", self._of_plan(plan, lambda op: op.choices[setting].backend)
+        yield f"{prefix}.planned_ms", self._of_plan(plan, lambda op: op.choices[setting].planned_ms)
 
     def _estimated(self, estimate: Estimate, prefix: str) -> Iterator[tuple[str, list[Any]]]:
         if not estimate.kernel_s:

@@ -115,7 +115,8 @@ def to_page_values(subject: Result) -> dict[str, Any]:
         values["verdicts"] = verdict_lines(subject)
     for profile in values.get("profiles", [values]):
         for plan in profile.get("plans", ()):
-            for column in (plan["cost_ms"], *(setting["detour_ms"] for setting in plan["settings"])):
+            ops = plan["ops"]
+            for column in (ops["cost_ms"], *(choices["detour_ms"] for choices in ops["choices"].values())):
                 column.update({name: [*map(_rounded, costs)] for name, costs in column.items()})
     return values
 

@@ -50,11 +50,12 @@ from coremlscope.results.estimate import Estimate
 from coremlscope.results.plan import (
     CORE_ML_RULE,
     COST_RULE,
+    Choice,
     FunctionCost,
     Plan,
     PlannedOp,
     PlanView,
-    segments,
+    find_segments,
     unit_costs_ms,
     unit_counts,
 )
@@ -89,7 +90,7 @@ def plan_document(profile: Profile, *, list_ops: bool = False) -> Iterator[Block
 
 def _options(profile: Profile, list_ops: bool) -> Iterator[str]:
     """Yields the options that show more than was shown."""
-    if any(plan.view(profile.ops).ops for plan in profile.plans):
+    if any(plan.ops for plan in profile.plans):
         yield from () if list_ops else ("--ops",)
         yield from ("--explain OP",) if all(plan.planner == "rules" for plan in profile.plans) else ()
         if all(len(plan.settings) < len(SETTINGS) for plan in profile.plans):
@@ -99,9 +100,9 @@ def _options(profile: Profile, list_ops: bool) -> Iterator[str]:
 
 def plan_section(profile: Profile, plan: Plan, *, list_ops: bool = False) -> Iterator[Block]:
     """Yields a plan under its first setting, function by function."""
-    views = [plan.view(profile.ops, setting) for setting in plan.settings]
+    views = [plan.view(setting) for setting in plan.settings]
     engine = _describe_neural_engine(plan)
-    figures = f"{describe_planner(plan)}; nothing was measured" if any(view.ops for view in views) else ""
+    figures = f"{describe_planner(plan)}; nothing was measured" if plan.ops else ""
     yield Facts(
         [
             ("device", f"{_device_name(plan)}, {plan.os}{'; ' if engine else ''}{engine}"),
@@ -113,7 +114,7 @@ def plan_section(profile: Profile, plan: Plan, *, list_ops: bool = False) -> Ite
     if close := other_plan_line(views[0].setting):
         yield Item(close, mark=POSSIBLE)
     yield from map(Item, plan.notes)
-    functions = views[0].functions()
+    functions = plan.functions()
     for name, ops in functions.items():
         if len(functions) > 1:
             yield Title(f"function {name}")
@@ -167,8 +168,8 @@ def _describe_neural_engine(plan: Plan) -> str:
 
 def settings_section(profile: Profile, plan: Plan) -> Iterator[Block]:
     """Yields how many operations each unit runs under every setting of a plan, or why it has none."""
-    views = [plan.view(profile.ops, setting) for setting in plan.settings]
-    if plan.notes and not any(view.ops for view in views):
+    views = [plan.view(setting) for setting in plan.settings]
+    if plan.notes and not plan.ops:
         yield Heading(f"On {plan.device}, {plan.os}", "nothing to plan")
         yield from map(Item, plan.notes)
         return
@@ -192,7 +193,8 @@ def _settings(
     titles = "estimate" if any(estimates) else "", "planned cost" if with_costs or not any(estimates) else ""
     rows: list[tuple[str, ...]] = []
     for view, estimate in zip(views, estimates, strict=True):
-        counts = unit_counts(view.functions()[function] if function else view.ops)
+        ops = view.plan.functions()[function] if function else view.plan.ops
+        counts = unit_counts(ops, view.compute_units)
         allowed = SETTINGS[view.compute_units]
         cells = [str(counts[unit]) if counts[unit] or unit in allowed else "–" for unit in UNITS]
         setting = view.setting
@@ -217,12 +219,13 @@ def _settings(
 def _units(view: PlanView, name: str, ops: tuple[PlannedOp, ...]) -> Iterator[Block]:
     """Yields how many operations of a function each unit runs, what they cost, and their order."""
     yield Heading("Units", f"{plural(len(ops), 'operation')}, planned")
-    counts, costs = unit_counts(ops), unit_costs_ms(ops, view.compute_units)
-    has_costs = any(op.planned_ms is not None for op in ops)
+    counts, costs = unit_counts(ops, view.compute_units), unit_costs_ms(ops, view.compute_units)
+    choices = [op.choices[view.compute_units] for op in ops]
+    has_costs = any(choice.planned_ms is not None for choice in choices)
     cost = view.setting.functions.get(name)
     shares = {} if cost is None else dict.fromkeys(costs, 0.0) | dict(cost.time_shares)
     is_time = any(shares.values())
-    parts = shares if is_time else _cost_shares(ops, costs, has_costs=has_costs)
+    parts = shares if is_time else _cost_shares(choices, costs, has_costs=has_costs)
     rows: list[tuple[Cell, ...]] = []
     for unit in UNITS:
         if unit not in SETTINGS[view.compute_units] and not counts[unit]:
@@ -246,20 +249,20 @@ def _units(view: PlanView, name: str, ops: tuple[PlannedOp, ...]) -> Iterator[Bl
     yield from _cost(view, name, 0 if is_time else sum(costs.values()))
     if is_time:
         yield Text("time share: of the estimated time of a prediction, without launches and changes of unit")
-    undecided = undecided_line(ops)
+    undecided = undecided_line(ops, view.compute_units)
     if undecided:
         yield Text(f"{POSSIBLE} {undecided}")
     yield from _segments(view, ops)
 
 
 def _cost_shares(
-    ops: Sequence[PlannedOp], costs: Mapping[ComputeUnit, float], *, has_costs: bool
+    choices: Sequence[Choice], costs: Mapping[ComputeUnit, float], *, has_costs: bool
 ) -> Mapping[ComputeUnit, float] | None:
     """Returns the share of each unit in the costs, or in the weights where the planner gives only these."""
     total = sum(costs.values())
     if total:
         return {unit: cost / total for unit, cost in costs.items()}
-    weights = {unit: sum(op.weight for op in ops if op.unit == unit) for unit in costs}
+    weights = {unit: sum(choice.weight for choice in choices if choice.unit == unit) for unit in costs}
     return weights if any(weights.values()) and not has_costs else None
 
 
@@ -284,16 +287,10 @@ def _cost(view: PlanView, name: str, ops_ms: float) -> Iterator[Block]:
 
 
 def _segments(view: PlanView, ops: tuple[PlannedOp, ...]) -> Iterator[Block]:
-    runs: list[tuple[str, int]] = []
-    for backend, segment in segments(ops):
-        name = "unknown" if backend is None else UNIT_NAMES[view.plan.backends[backend]]
-        if runs and runs[-1][0] == name:
-            runs[-1] = name, runs[-1][1] + len(segment)
-        else:
-            runs.append((name, len(segment)))
+    runs = find_segments((op.id, op.choices[view.compute_units].unit) for op in ops)
     if len(runs) < 2:
         return
-    shown = " → ".join(f"{count} {name}" for name, count in runs[:_LISTED_SEGMENTS])
+    shown = " → ".join(f"{len(run.ops)} {UNIT_NAMES[run.unit]}" for run in runs[:_LISTED_SEGMENTS])
     more = f" → … ({len(runs) - _LISTED_SEGMENTS} more)" if len(runs) > _LISTED_SEGMENTS else ""
     yield Text(f"in order: {shown}{more}", "")
 
@@ -301,9 +298,10 @@ def _segments(view: PlanView, ops: tuple[PlannedOp, ...]) -> Iterator[Block]:
 def _operations(view: PlanView, ops: Sequence[PlannedOp], list_ops: bool) -> Block:
     """Returns the operations, all in order or the costliest first."""
     whole = len(ops) <= _LISTED_OPS or list_ops
-    has_weights = any(op.weight for op in ops)
-    listed = list(ops) if whole else sorted(ops, key=lambda op: -op.weight)
-    may_move = any(op.alternatives for op in listed)
+    setting = view.compute_units
+    has_weights = any(op.choices[setting].weight for op in ops)
+    listed = list(ops) if whole else sorted(ops, key=lambda op: -op.choices[setting].weight)
+    may_move = any(op.choices[setting].alternatives for op in listed)
     possible = f"  {POSSIBLE} may be chosen" if may_move else ""
     unknown = "no rule" if view.plan.planner == "rules" else "not stated"
     others = f"{SUPPORTED} supported  {UNSUPPORTED} not supported  {UNKNOWN} {unknown}"
@@ -331,22 +329,23 @@ def _operations(view: PlanView, ops: Sequence[PlannedOp], list_ops: bool) -> Blo
 def _op_row(view: PlanView, op: PlannedOp, has_weights: bool) -> tuple[str, ...]:
     name = "  " * op.depth + (f"({op.name})" if op.inserted else op.name)
     costs = [_cheapest(view, op, unit) for unit in UNITS]
+    chosen = op.choices[view.compute_units]
     return (
-        *(_mark(op, unit) for unit in UNITS),
+        *(_mark(op, chosen, unit) for unit in UNITS),
         name,
         op.type,
-        *((format_share(op.weight), format_cost(op.planned_ms)) if has_weights else ("", "")),
+        *((format_share(chosen.weight), format_cost(chosen.planned_ms)) if has_weights else ("", "")),
         compact_type(op.outputs[0]) if op.outputs else "",
-        " or ".join(alternative_words(op)),
+        " or ".join(alternative_words(chosen)),
         *(format_cost(cost) if has_weights else "" for cost in costs),
         op.id,
     )
 
 
-def _mark(op: PlannedOp, unit: ComputeUnit) -> str:
-    if unit == op.unit:
+def _mark(op: PlannedOp, chosen: Choice, unit: ComputeUnit) -> str:
+    if unit == chosen.unit:
         return CHOSEN
-    if unit in op.alternatives:
+    if unit in chosen.alternatives:
         return POSSIBLE
     return {"yes": SUPPORTED, "no": UNSUPPORTED, "unknown": UNKNOWN}[op.supported.get(unit, "unknown")]
 
@@ -363,7 +362,7 @@ def _reasons(view: PlanView, name: str, ops: Sequence[PlannedOp]) -> Iterator[Bl
     if doubts:
         yield Heading("In doubt", "anecdotal evidence only; planned again as if it were otherwise")
         yield from map(_reason, doubts)
-    advice = group_advice(ops)
+    advice = group_advice(ops, view.compute_units)
     if advice:
         yield Heading("Remarks", "without effect on the plan")
         yield from map(_reason, advice[:_LISTED_GROUPS])
@@ -397,8 +396,8 @@ def reason_sections(profile: Profile) -> Iterator[Block]:
     """Yields the reasons of all plans, which only `plan` shows on a terminal."""
     for plan in profile.plans:
         for setting in plan.settings:
-            view = plan.view(profile.ops, setting)
-            blocks = [block for name, ops in view.functions().items() for block in _reasons(view, name, ops)]
+            view = plan.view(setting)
+            blocks = [block for name, ops in plan.functions().items() for block in _reasons(view, name, ops)]
             if blocks:
                 where = f"{plan.device}, {plan.os}, {setting.compute_units}; planned and estimated"
                 yield Folded("What keeps operations from faster units", where, blocks, is_extra=True)

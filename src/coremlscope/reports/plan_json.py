@@ -7,13 +7,14 @@ from typing import Any, get_args
 
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.results.plan import (
+    Choice,
     Plan,
     PlannedOp,
     PlanView,
     Reason,
     Undecided,
     WhatIf,
-    segments,
+    find_segments,
     undecided_counts,
     unit_costs_ms,
     unit_counts,
@@ -42,8 +43,7 @@ def plan_to_json(profile: Profile, plan: Plan | None = None) -> dict[str, Any]:
         if not profile.plans:
             raise LookupError("this profile does not contain a plan")
         plan = profile.plans[0]
-    views = [plan.view(profile.ops, setting) for setting in plan.settings]
-    functions = [view.functions() for view in views]
+    views = [plan.view(setting) for setting in plan.settings]
     return {
         "schema": SCHEMA,
         "origin": plan.origin,
@@ -53,10 +53,7 @@ def plan_to_json(profile: Profile, plan: Plan | None = None) -> dict[str, Any]:
         "compute_units": views[0].compute_units,
         "cost_model": plan.cost_model,
         "notes": list(plan.notes),
-        "functions": {
-            name: _Function(views, name, [by_name[name] for by_name in functions]).to_json()
-            for name in functions[0]
-        },
+        "functions": {name: _Function(views, name, ops).to_json() for name, ops in plan.functions().items()},
     }
 
 
@@ -78,7 +75,7 @@ def what_if_to_json(view: PlanView, one: WhatIf) -> dict[str, Any]:
         "fix": one.fix,
         "confidence": one.confidence,
         "source": one.source,
-        "operations": [op.id for op in view.at(one.ops)],
+        "operations": [view.plan.ops[place].id for place in one.ops],
         "moved": dict(one.moved),
         "planned_ms": one.planned_ms,
         "planned_saving_ms": one.saved_ms,
@@ -90,22 +87,24 @@ def what_if_to_json(view: PlanView, one: WhatIf) -> dict[str, Any]:
 
 
 class _Function:
-    """One function under all settings; `sides` holds its operations under each."""
+    """One function under all settings, with its operations."""
 
-    def __init__(self, views: list[PlanView], name: str, sides: list[tuple[PlannedOp, ...]]) -> None:
-        self._views, self._name, self._sides = views, name, sides
+    def __init__(self, views: list[PlanView], name: str, ops: tuple[PlannedOp, ...]) -> None:
+        self._views, self._name, self._ops = views, name, ops
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
+        first = self._views[0].compute_units
+        by_id = {op.id: op for op in self._ops}
         return {
-            **self._totals(0),
+            **self._totals(self._views[0]),
             "segments": [
                 {
-                    "backend": backend,
-                    "operations": [op.id for op in ops],
-                    "planned_ms": sum(op.planned_ms or 0.0 for op in ops),
+                    "unit": segment.unit,
+                    "operations": list(segment.ops),
+                    "planned_ms": sum(by_id[id_].choices[first].planned_ms or 0.0 for id_ in segment.ops),
                 }
-                for backend, ops in segments(self._sides[0])
+                for segment in find_segments((op.id, op.choices[first].unit) for op in self._ops)
             ],
             **self._others(self._totals),
             "what_ifs": [
@@ -113,19 +112,19 @@ class _Function:
                 for one in self._views[0].setting.what_ifs
                 if one.function == self._name
             ],
-            "operations": [self._operation(index) for index in range(len(self._sides[0]))],
+            "operations": [self._operation(op) for op in self._ops],
         }
 
-    def _others(self, describe: Callable[[int], dict[str, Any]]) -> Mapping[str, Any]:
+    def _others(self, describe: Callable[[PlanView], dict[str, Any]]) -> Mapping[str, Any]:
         if len(self._views) == 1:
             return {}
-        return {"settings": {view.compute_units: describe(place) for place, view in enumerate(self._views)}}
+        return {"settings": {view.compute_units: describe(view) for view in self._views}}
 
-    def _totals(self, place: int) -> dict[str, Any]:
-        view, ops = self._views[place], self._sides[place]
+    def _totals(self, view: PlanView) -> dict[str, Any]:
+        setting = view.compute_units
         cost = view.setting.functions.get(self._name)
-        counts, undecided = unit_counts(ops), undecided_counts(ops)
-        units = {unit: counts[unit] for unit in SETTINGS[view.compute_units]}
+        counts, undecided = unit_counts(self._ops, setting), undecided_counts(self._ops, setting)
+        units = {unit: counts[unit] for unit in SETTINGS[setting]}
         return {
             "planned_ms": None if cost is None or view.plan.total_ms(view.setting) is None else cost.total_ms,
             "left_out": view.plan.left_out,
@@ -133,37 +132,37 @@ class _Function:
             "switches": None if cost is None else cost.switches,
             "counts": {**units, "unknown": counts[None]},
             "undecided": {kind: undecided[kind] for kind in get_args(Undecided)},
-            "cost_ms": unit_costs_ms(ops, view.compute_units),
+            "cost_ms": unit_costs_ms(self._ops, setting),
             "time_shares": {} if cost is None else dict(cost.time_shares),
         }
 
-    def _operation(self, index: int) -> dict[str, Any]:
-        op = self._sides[0][index]
+    def _operation(self, op: PlannedOp) -> dict[str, Any]:
+        first = self._views[0]
         return {
             "id": op.id,
             "name": op.name,
             "type": op.type,
             "outputs": list(op.output_names),
             "inserted": op.inserted,
-            **_choice(op),
+            **_choice(op.choices[first.compute_units]),
             "supported": [unit for unit, support in op.supported.items() if support == "yes"],
             "unknown": [unit for unit, support in op.supported.items() if support == "unknown"],
             "planned_ms": dict(op.cost_ms),
             "planned_basis": dict(op.cost_basis),
-            **self._others(lambda place: _choice(self._sides[place][index])),
-            "reasons": [_reason(reason) for reason in self._views[0].reasons(op)],
+            **self._others(lambda view: _choice(op.choices[view.compute_units])),
+            "reasons": [_reason(reason) for reason in first.plan.reasons(op, first.compute_units)],
             "advice": [_reason(reason) for reason in op.advice],
             "doubts": [_reason(reason) for reason in op.doubts],
         }
 
 
-def _choice(op: PlannedOp) -> dict[str, Any]:
+def _choice(choice: Choice) -> dict[str, Any]:
     return {
-        "preferred": op.unit,
-        "selected_backend": op.backend,
-        "weight": op.weight,
-        "detour_ms": dict(op.detour_ms),
-        "alternatives": dict(op.alternatives),
+        "preferred": choice.unit,
+        "selected_backend": choice.backend,
+        "weight": choice.weight,
+        "detour_ms": dict(choice.detour_ms),
+        "alternatives": dict(choice.alternatives),
     }
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from coremlscope.base.findings import least_known
 from coremlscope.base.units import format_cost
-from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, SETTINGS, UNIT_WORDS, ComputeUnit
+from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, SETTINGS, UNIT_WORDS, ComputeUnit, ComputeUnits
 from coremlscope.results.plan import (
     COST_RULE,
     COST_SOURCE,
@@ -86,11 +86,13 @@ def find_dearer(view: PlanView, unit: ComputeUnit, ops: Sequence[PlannedOp]) -> 
     found, more_ms = [], 0.0
     for op in ops:
         there = min((op.cost_ms[one] for one in backends if one in op.cost_ms), default=None)
-        if op.inserted or op.unit not in _SLOWER[unit] or op.planned_ms is None or there is None:
+        chosen = op.choices[view.compute_units]
+        here = chosen.planned_ms
+        if op.inserted or chosen.unit not in _SLOWER[unit] or here is None or there is None:
             continue
-        if op.supported.get(unit) == "yes" and there - op.planned_ms > -EQUAL_COST_MS:
+        if op.supported.get(unit) == "yes" and there - here > -EQUAL_COST_MS:
             found.append(op)
-            more_ms += there - op.planned_ms
+            more_ms += there - here
     if not found:
         return None
     these, themselves = ("it", "itself") if len(found) == 1 else ("these", "themselves")
@@ -101,7 +103,7 @@ def find_dearer(view: PlanView, unit: ComputeUnit, ops: Sequence[PlannedOp]) -> 
     )
     text = f"{UNIT_WORDS[unit]} can run {these}, {costs} by {themselves}"
     reason = Reason(unit=unit, rule=COST_RULE, text=text, confidence="measured", source=COST_SOURCE)
-    spent = sum(op.planned_ms or 0.0 for op in found)
+    spent = _spent(found, view.compute_units)
     return ReasonGroup(unit=unit, reason=reason, ops=tuple(found), varies=False, planned_ms=spent)
 
 
@@ -118,7 +120,7 @@ def _saves(one: WhatIf) -> bool:
 
 
 def _group_of(view: PlanView, one: WhatIf) -> ReasonGroup:
-    ops = view.at(one.ops)
+    ops = tuple(view.plan.ops[place] for place in one.ops)
     reason = Reason(
         unit=one.unit,
         rule=one.rule,
@@ -132,7 +134,7 @@ def _group_of(view: PlanView, one: WhatIf) -> ReasonGroup:
         reason=reason,
         ops=ops,
         varies=one.varies,
-        planned_ms=sum(op.planned_ms or 0.0 for op in ops),
+        planned_ms=_spent(ops, view.compute_units),
         effect=one.effect,
     )
 
@@ -153,28 +155,25 @@ def group_reasons(view: PlanView, function: str, ops: Sequence[PlannedOp]) -> li
         return group_what_ifs(view, function, "without", "moved")
     found: dict[tuple[ComputeUnit, str], _Members] = {}
     for op in ops:
-        for reason in view.reasons(op):
-            if reason.unit != CPU and _counts(reason, op):
+        # Costs of detours are given for operations on the CPU only: people look for the accelerators.
+        is_on_cpu = op.choices[view.compute_units].unit == CPU
+        for reason in view.plan.reasons(op, view.compute_units):
+            if reason.unit != CPU and (is_on_cpu or reason.rule != COST_RULE):
                 found.setdefault((reason.unit, reason.rule), []).append((op, reason))
-    return _groups(found)
+    return _groups(found, view.compute_units)
 
 
-def _counts(reason: Reason, op: PlannedOp) -> bool:
-    """Costs of detours are given for operations on the CPU only: people look for the accelerators."""
-    return reason.rule != COST_RULE or op.unit == CPU
-
-
-def group_advice(ops: Sequence[PlannedOp]) -> list[ReasonGroup]:
+def group_advice(ops: Sequence[PlannedOp], setting: ComputeUnits) -> list[ReasonGroup]:
     """Groups the advice of rules on operations, for the units they run on. Defects are findings."""
     found: dict[tuple[ComputeUnit, str], _Members] = {}
     for op in ops:
         for reason in op.advice:
-            if reason.unit == op.unit and reason.effect not in DEFECTS:
+            if reason.unit == op.choices[setting].unit and reason.effect not in DEFECTS:
                 found.setdefault((reason.unit, reason.rule), []).append((op, reason))
-    return _groups(found)
+    return _groups(found, setting)
 
 
-def _groups(found: dict[tuple[ComputeUnit, str], _Members]) -> list[ReasonGroup]:
+def _groups(found: dict[tuple[ComputeUnit, str], _Members], setting: ComputeUnits) -> list[ReasonGroup]:
     groups = [
         ReasonGroup(
             unit=unit,
@@ -185,11 +184,16 @@ def _groups(found: dict[tuple[ComputeUnit, str], _Members]) -> list[ReasonGroup]
             ),
             ops=tuple(op for op, _ in members),
             varies=len({reason.text for _, reason in members}) > 1,
-            planned_ms=sum(op.planned_ms or 0.0 for op, _ in members),
+            planned_ms=_spent([op for op, _ in members], setting),
         )
         for (unit, _), members in found.items()
     ]
     return sorted(groups, key=lambda group: (-group.planned_ms, -len(group.ops)))
+
+
+def _spent(ops: Sequence[PlannedOp], setting: ComputeUnits) -> float:
+    """Returns what operations cost by the plan, where they run, in milliseconds."""
+    return sum(op.choices[setting].planned_ms or 0.0 for op in ops)
 
 
 def unknown_ops(view: PlanView, ops: Sequence[PlannedOp]) -> dict[ComputeUnit, list[PlannedOp]]:

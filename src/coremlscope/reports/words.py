@@ -9,11 +9,18 @@ from typing import TypeVar
 
 from coremlscope.base.findings import Finding, Severity
 from coremlscope.base.units import format_bytes, format_count, format_duration
-from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, UNIT_WORDS, ComputeUnit
+from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, UNIT_WORDS, ComputeUnit, ComputeUnits
 from coremlscope.results.calibration import OwnCalibration
 from coremlscope.results.estimate import Bound
 from coremlscope.results.model import FunctionSummary, ModelSummary, WeightGroup, WorkSummary
-from coremlscope.results.plan import PlannedOp, SettingPlan, Undecided, describe_saving, undecided_counts
+from coremlscope.results.plan import (
+    Choice,
+    PlannedOp,
+    SettingPlan,
+    Undecided,
+    describe_saving,
+    undecided_counts,
+)
 from coremlscope.results.profile import Profile
 
 #: Compute units, in full and in short.
@@ -51,13 +58,12 @@ _TENSOR = re.compile(r"tensor<(\w+), \[([^\]]*)\]>")
 _UNREAD = FunctionSummary(name="", inputs=(), outputs=())
 
 
-def undecided_line(ops: Iterable[PlannedOp]) -> str:
+def undecided_line(ops: Iterable[PlannedOp], setting: ComputeUnits) -> str:
     """Returns how many operations may run on another unit as well, and why; empty if there are none.
 
     `12 operations may run on another unit: 10 ties of equal cost, 2 with other rates within their intervals`.
     """
-    listed = list(ops)
-    counts = undecided_counts(listed)
+    counts = undecided_counts(ops, setting)
     parts = [plural(counts["tie"], "tie") + " of equal cost"] if counts["tie"] else []
     if counts["rates"]:
         parts.append(f"{counts['rates']} with other rates within their intervals")
@@ -85,9 +91,9 @@ def other_plan_line(setting: SettingPlan) -> str:
     return f"too close to call: or {where}{times}"
 
 
-def alternative_words(op: PlannedOp) -> list[str]:
+def alternative_words(choice: Choice) -> list[str]:
     """Returns the other units where an operation may run as well, briefly: `GPU`, `CPU tie`."""
-    return [f"{unit_name(unit)}{' tie' if why == 'tie' else ''}" for unit, why in op.alternatives.items()]
+    return [f"{unit_name(unit)}{' tie' if why == 'tie' else ''}" for unit, why in choice.alternatives.items()]
 
 
 def unit_name(unit: ComputeUnit | None) -> str:

@@ -8,8 +8,7 @@ from typing import Final, Literal
 import msgspec
 
 from coremlscope.devices.unit import ComputeUnit, ComputeUnits
-from coremlscope.results.operations import OpTable
-from coremlscope.results.plan import Plan, PlannedOp, PlanView, Undecided
+from coremlscope.results.plan import Choice, Plan, PlannedOp, Undecided
 
 _CORE_ML: Final = "Core ML"
 _RULES: Final = "rules"
@@ -75,17 +74,16 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     decided_share: float | None = None
 
 
-def find_agreements(plans: Sequence[Plan], ops: OpTable) -> tuple[Agreement, ...]:
+def find_agreements(plans: Sequence[Plan]) -> tuple[Agreement, ...]:
     """Compares each plan by Core ML with the plan by rules for the same chip and system, if there is one.
 
     Args:
         plans: The plans of a profile.
-        ops: The op table that they refer to.
     """
-    return tuple(_agreements(plans, ops))
+    return tuple(_agreements(plans))
 
 
-def _agreements(plans: Sequence[Plan], ops: OpTable) -> Iterator[Agreement]:
+def _agreements(plans: Sequence[Plan]) -> Iterator[Agreement]:
     for index, theirs in enumerate(plans):
         if theirs.planner != _CORE_ML or not theirs.chip:
             continue
@@ -95,24 +93,30 @@ def _agreements(plans: Sequence[Plan], ops: OpTable) -> Iterator[Agreement]:
             for setting in theirs.settings:
                 same = ours.setting(setting.compute_units)
                 if same is not None:
-                    yield _compare(index, theirs.view(ops, setting), number, ours.view(ops, same))
+                    yield _compare(index, theirs, number, ours, setting.compute_units)
             break
 
 
-def _compare(index: int, theirs: PlanView, number: int, ours: PlanView) -> Agreement:
+def _compare(index: int, theirs: Plan, number: int, ours: Plan, setting: ComputeUnits) -> Agreement:
     partners = {op.id: op for op in ours.ops if not op.inserted}
-    placed = [(op, partners[op.id]) for op in theirs.ops if op.unit is not None and op.id in partners]
-    pairs = [(their, our) for their, our in placed if our.unit is not None]
-    agreed = [their.unit == our.unit for their, our in pairs]
-    decided = [same for same, (_, our) in zip(agreed, pairs, strict=True) if not our.alternatives]
-    by, weigh = _weights(theirs, pairs)
-    weights = [weigh(their, our) for their, our in pairs]
+    placed = [
+        (op, partners[op.id])
+        for op in theirs.ops
+        if op.choices[setting].unit is not None and op.id in partners
+    ]
+    pairs = [(their, our) for their, our in placed if our.choices[setting].unit is not None]
+    agreed = [their.choices[setting].unit == our.choices[setting].unit for their, our in pairs]
+    decided = [
+        same for same, (_, our) in zip(agreed, pairs, strict=True) if not our.choices[setting].alternatives
+    ]
+    by, weigh = _weights([(their.choices[setting], our.choices[setting]) for their, our in pairs])
+    weights = [weigh(their.choices[setting], our.choices[setting]) for their, our in pairs]
     total = sum(weights)
     shares = {their.id: _share(weight, total) for (their, _), weight in zip(pairs, weights, strict=True)}
     return Agreement(
         theirs=index,
         ours=number,
-        compute_units=theirs.compute_units,
+        compute_units=setting,
         compared=len(pairs),
         agreed=sum(agreed),
         unknown=len(placed) - len(pairs),
@@ -122,9 +126,9 @@ def _compare(index: int, theirs: PlanView, number: int, ours: PlanView) -> Agree
         undecided=len(pairs) - len(decided),
         decided_share=_share(sum(decided), len(decided)),
         disagreements=tuple(
-            _disagreement(their, our, ours, shares.get(their.id))
+            _disagreement(their, our, ours, setting, shares.get(their.id))
             for their, our in placed
-            if their.unit != our.unit
+            if their.choices[setting].unit != our.choices[setting].unit
         ),
     )
 
@@ -134,27 +138,32 @@ def _share(part: float, whole: float) -> float | None:
 
 
 def _weights(
-    theirs: PlanView, pairs: Sequence[tuple[PlannedOp, PlannedOp]]
-) -> tuple[Literal["Core ML", "rules"], Callable[[PlannedOp, PlannedOp], float]]:
+    pairs: Sequence[tuple[Choice, Choice]],
+) -> tuple[Literal["Core ML", "rules"], Callable[[Choice, Choice], float]]:
     """Returns whose costs weigh operations, and the weight of one."""
     if any(their.planned_ms for their, _ in pairs):
         return _CORE_ML, lambda their, _: their.planned_ms or 0.0
-    if theirs.setting.weight:
+    if any(their.weight for their, _ in pairs):
         return _CORE_ML, lambda their, _: their.weight
     return _RULES, lambda _, our: our.planned_ms or 0.0
 
 
-def _disagreement(their: PlannedOp, our: PlannedOp, ours: PlanView, share: float | None) -> Disagreement:
-    assert their.unit is not None
-    messages = dict.fromkeys(reason.core_ml or reason.text for reason in their.why if reason.unit == our.unit)
+def _disagreement(
+    their: PlannedOp, our: PlannedOp, ours: Plan, setting: ComputeUnits, share: float | None
+) -> Disagreement:
+    here, there = our.choices[setting], their.choices[setting].unit
+    assert there is not None
+    messages = dict.fromkeys(
+        reason.core_ml or reason.text for reason in their.why if reason.unit == here.unit
+    )
     return Disagreement(
         op=their.id,
         type=their.type,
         name=their.name,
-        ours=our.unit,
-        theirs=their.unit,
-        why=tuple(reason.text for reason in ours.reasons(our) if reason.unit == their.unit),
+        ours=here.unit,
+        theirs=there,
+        why=tuple(reason.text for reason in ours.reasons(our, setting) if reason.unit == there),
         message=" ".join(messages),
         share=share,
-        undecided=our.alternatives.get(their.unit),
+        undecided=here.alternatives.get(there),
     )

@@ -1,6 +1,7 @@
 """Encodes results as plain JSON values, decodes them, and reads and writes JSON files.
 
 The dataclasses are the schema: msgspec encodes, validates and describes them, so nothing is defined twice.
+Operations of plans alone are rows in memory and columns in JSON (`plan_encoding`).
 Unknown keys are ignored and absent keys take their defaults, so that neighbouring versions read each other's
 files. A change that breaks this increases the number in `PROFILE`; files with another number are refused.
 """
@@ -16,6 +17,7 @@ from coremlscope.base.errors import UsageError
 from coremlscope.base.escaping import json_text
 from coremlscope.base.folders import read_file
 from coremlscope.base.writing import write_file
+from coremlscope.results.plan_encoding import decode_hook, encode_hook
 
 #: Names and versions of the schemas that are written.
 PROFILE = "coremlscope.profile/2"
@@ -28,7 +30,7 @@ Result = TypeVar("Result")
 
 def plain(result: Any) -> Any:
     """Converts a result to plain JSON values, without the schema's name."""
-    return msgspec.to_builtins(result, str_keys=True)
+    return msgspec.to_builtins(result, str_keys=True, enc_hook=encode_hook)
 
 
 def decode(data: object, type_: type[Result]) -> Result:
@@ -38,7 +40,7 @@ def decode(data: object, type_: type[Result]) -> Result:
         UsageError: A value is missing or has the wrong type.
     """
     try:
-        return msgspec.convert(data, type_)
+        return msgspec.convert(data, type_, dec_hook=decode_hook)
     except (msgspec.ValidationError, RecursionError) as error:
         raise UsageError(f"this profile is damaged: {error}", "profile the model again") from error
 

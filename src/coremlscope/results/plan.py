@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
-from typing import Literal, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, overload
 
 import msgspec
 import msgspec.structs
@@ -17,9 +15,6 @@ from coremlscope.base.units import format_cost, format_duration, short_repr
 from coremlscope.devices.unit import SETTINGS, UNIT_WORDS, UNITS, ComputeUnit, ComputeUnits
 from coremlscope.results.left_out import LEFT_OUT_AT_MOST
 from coremlscope.results.operations import OpTable
-
-Key = TypeVar("Key")
-Value = TypeVar("Value")
 
 #: Whether a unit can run an operation; `unknown` where no rule covers it.
 Support = Literal["yes", "no", "unknown"]
@@ -57,7 +52,6 @@ COST_SOURCE = "Core ML's cost model, as published plans show it"
 
 #: Of several reasons why a unit is undecided, the first one counts.
 _DECIDING: tuple[Undecided, ...] = ("unpublished", "rates", "tie")
-_SUPPORT: Mapping[int, Support] = {1: "yes", 0: "no", -1: "unknown"}
 
 #: Under what hypothesis the plan was made again:
 #: `without`      the rule does not keep operations from the unit;
@@ -92,24 +86,158 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     effect: Effect = "rejects"
 
 
-class InsertedOp(msgspec.Struct, frozen=True, kw_only=True):
-    """An operation that Core ML adds to those in the file.
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one operation goes under one setting of compute units.
 
     Attributes:
-        id: Its id: `main/input`.
+        backend: The implementation; None where no unit is known to run it.
+        unit: Its compute unit.
+        planned_ms: The planned cost there; None where it is not known.
+        weight: The share in the planned cost of its graph, as in MLComputePlan.
+        detour_ms: By unit on which it may run but does not: the additional cost of the cheapest plan that
+            runs it there.
+        alternatives: By unit: why it may run there as well although another one was chosen.
+    """
+
+    backend: str | None = None
+    unit: ComputeUnit | None = None
+    planned_ms: float | None = None
+    weight: float = 0.0
+    detour_ms: Mapping[ComputeUnit, float] = msgspec.field(default_factory=dict)
+    alternatives: Mapping[ComputeUnit, Undecided] = msgspec.field(default_factory=dict)
+
+
+class PlannedOp(msgspec.Struct, frozen=True, kw_only=True):
+    """An operation, what each compute unit makes of it, and where it goes.
+
+    Attributes:
+        id: As in the op table; `main/input` and the like where Core ML adds it to those of the file.
         type: Apple's name of the operation.
-        function: The function that it belongs to, as in the op table.
-        outputs: Types of its results.
+        name: The author's name; the type if Core ML inserted it.
+        function: Its function; in a pipeline `STAGE/FUNCTION`.
+        outputs: Types of its results, as MIL text writes them.
         output_names: Names of its results.
-        before: The row of the op table that it precedes.
+        inserted: True if it is not in the file.
+        supported: Whether a unit can run it.
+        cost_ms: Its planned cost, by backend that runs it.
+        cost_basis: How each of these costs is known: `recovered`, `fitted`, `assumed`, …
+        why: Reasons why it cannot run on units.
+        advice: Advice that would make it faster on its unit.
+        doubts: Rules known by anecdote only that would take it from a unit. Plans do not apply them.
+        choices: Where it goes, by setting.
     """
 
     id: str
     type: str
+    name: str
     function: str
     outputs: tuple[str, ...]
-    before: int
-    output_names: tuple[str, ...] = ()
+    output_names: tuple[str, ...]
+    inserted: bool = False
+    supported: Mapping[ComputeUnit, Support] = msgspec.field(default_factory=dict)
+    cost_ms: Mapping[str, float] = msgspec.field(default_factory=dict)
+    cost_basis: Mapping[str, str] = msgspec.field(default_factory=dict)
+    why: tuple[Reason, ...] = ()
+    advice: tuple[Reason, ...] = ()
+    doubts: tuple[Reason, ...] = ()
+    choices: Mapping[ComputeUnits, Choice]
+
+    @property
+    def graph(self) -> str:
+        """The graph that it belongs to; nested graphs are planned separately."""
+        return self.function if self.inserted else self.id.rpartition("/")[0]
+
+    @property
+    def depth(self) -> int:
+        """Number of operations with nested graphs that contain it."""
+        return 0 if self.inserted else self.id.removeprefix(f"{self.function}/").count("/") // 2
+
+
+class PlannedOps(Sequence[PlannedOp]):
+    """The operations of a plan in program order: rows in memory, columns in JSON.
+
+    Args:
+        rows: The operations.
+        read: Makes them of what was decoded and of the op table, which `over` has.
+    """
+
+    __slots__ = ("_by_id", "_read", "_rows")
+
+    def __init__(
+        self,
+        rows: Iterable[PlannedOp] = (),
+        read: Callable[[OpTable], Iterable[PlannedOp]] | None = None,
+    ) -> None:
+        self._rows = tuple(rows)
+        self._read = read
+        self._by_id: dict[str, PlannedOp] = {}
+
+    def over(self, table: OpTable) -> None:
+        """Makes the rows of a plan that was decoded, and checks that they are those of a table.
+
+        Raises:
+            ValueError: The plan has an operation that is not in the table.
+        """
+        if self._read is not None:
+            self._rows, self._read = tuple(self._read(table)), None
+        ids = {*table.id}
+        for op in self._rows:
+            if not op.inserted and op.id not in ids:
+                raise ValueError(f"a plan has the operation {op.id}, which is not in the op table")
+
+    def get(self, id_: str) -> PlannedOp | None:
+        """Returns an operation by its id; None where plans do not list it."""
+        if not self._by_id:
+            self._by_id = {op.id: op for op in self._rows}
+        return self._by_id.get(id_)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[PlannedOp]:
+        return iter(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> PlannedOp: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[PlannedOp, ...]: ...
+    def __getitem__(self, index: int | slice) -> PlannedOp | tuple[PlannedOp, ...]:
+        return self._rows[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PlannedOps) and self._rows == other._rows
+
+    def __hash__(self) -> int:
+        return hash(tuple(op.id for op in self._rows))
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """Operations in a row on one compute unit, between two changes of unit.
+
+    Attributes:
+        unit: The unit.
+        ops: Their ids, in order.
+    """
+
+    unit: ComputeUnit
+    ops: tuple[str, ...]
+
+
+def find_segments(walk: Iterable[tuple[str, ComputeUnit | None]]) -> list[Segment]:
+    """Returns the segments of operations in order: one more than there are changes of unit.
+
+    Args:
+        walk: The operations, nested ones after their owner: the id of each and its unit. Those without a
+            unit change none; they belong to no segment.
+    """
+    runs: list[tuple[ComputeUnit, list[str]]] = []
+    for id_, unit in walk:
+        if unit is None:
+            continue
+        if not runs or runs[-1][0] != unit:
+            runs.append((unit, []))
+        runs[-1][1].append(id_)
+    return [Segment(unit, tuple(ops)) for unit, ops in runs]
 
 
 class FunctionCost(msgspec.Struct, frozen=True):
@@ -150,14 +278,6 @@ class SettingPlan(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         compute_units: The setting.
         functions: The cost of every function that was planned, by name; in a pipeline by `STAGE/FUNCTION`.
-        backend: The backend of each operation, an index into the plan's `backends`; -1 if no unit is known to
-            support it.
-        detour_ms: For each unit, per operation: the additional cost of the cheapest plan that runs it there;
-            None if it already runs there or cannot run there.
-        weight: The share of each operation in the cost of its graph as reported by Core ML; empty if it
-            follows from the costs.
-        alternatives: For each unit, per operation: why it may run there as well although another unit was
-            chosen; None where the evidence decides. Units without such operations are omitted.
         other_plan: Of the plans with rates at the ends of their intervals, the one that differs most; None
             where none of them differs by more than a few operations.
         what_ifs: What each reason costs, by function; the largest planned saving first. Empty for plans of
@@ -166,10 +286,6 @@ class SettingPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     compute_units: ComputeUnits
     functions: Mapping[str, FunctionCost]
-    backend: tuple[int, ...]
-    detour_ms: Mapping[ComputeUnit, tuple[float | None, ...]] = msgspec.field(default_factory=dict)
-    weight: tuple[float | None, ...] = ()
-    alternatives: Mapping[ComputeUnit, tuple[Undecided | None, ...]] = msgspec.field(default_factory=dict)
     other_plan: OtherPlan | None = None
     what_ifs: tuple[WhatIf, ...] = ()
 
@@ -201,8 +317,6 @@ class Transitions(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The placement of every operation on the units of a device, with planned costs and reasons.
 
-    Columns have one entry for each row of the profile's op table, then one for each of `inserted`.
-
     Attributes:
         device: The device, or its chip.
         chip: The chip's id.
@@ -211,22 +325,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         cost_model: The published plans from which the costs were recovered; empty if the framework's costs
             are not published, as those of Core AI.
         notes: Further remarks.
-        units: The compute units that columns refer to.
-        backends: The implementations that Core ML chooses from, with the unit of each.
-        inserted: Operations that Core ML adds.
-        supported: For each unit, per operation: 1 if it can run there, 0 if it cannot, -1 if no rule covers
-            it; None for operations that plans do not list, such as those known before run time.
-        cost_ms: For each backend, per operation: its planned cost; None if it cannot run there.
-        cost_basis: For each backend, per operation: how that cost is known, an index into `bases`; -1 for
-            none. Empty in older profiles.
-        bases: The bases of costs: `recovered`, `fitted`, `assumed`, …
-        transitions: The costs of launches and changes of backend; None where they are not known, and in older
-            profiles.
-        reasons: The distinct reasons.
-        why: Per operation: indices of the reasons why it cannot run on units.
-        advice: Per operation: indices of advice that would make it faster on its unit.
-        doubts: Per operation: indices of rules known by anecdote only that would take it from a unit. Plans
-            do not apply them. Empty in older profiles.
+        units: The compute units that the framework chooses from.
+        backends: The implementations that it chooses from, with the unit of each.
+        ops: The operations in program order, those that Core ML inserts included.
+        transitions: The costs of launches and changes of backend; None where they are not known.
         settings: All settings that were planned, the requested one first.
         left_out: The operations that planned costs do not include, because nothing is known of them.
         left_out_share: The share of the parameters that they read. Where it is above 0.2, there is no total.
@@ -241,16 +343,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     units: tuple[ComputeUnit, ...] = UNITS
     backends: Mapping[str, ComputeUnit]
-    inserted: tuple[InsertedOp, ...] = ()
-    supported: Mapping[ComputeUnit, tuple[int | None, ...]]
-    cost_ms: Mapping[str, tuple[float | None, ...]]
-    cost_basis: Mapping[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
-    bases: tuple[str, ...] = ()
+    ops: PlannedOps
     transitions: Transitions | None = None
-    reasons: tuple[Reason, ...] = ()
-    why: tuple[tuple[int, ...], ...] = ()
-    advice: tuple[tuple[int, ...], ...] = ()
-    doubts: tuple[tuple[int, ...], ...] = ()
     settings: tuple[SettingPlan, ...]
     left_out: str = ""
     left_out_share: float = 0.0
@@ -266,7 +360,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.left_out_share > LEFT_OUT_AT_MOST:
             return None
-        has_costs = any(cost is not None for column in self.cost_ms.values() for cost in column)
+        has_costs = any(op.cost_ms for op in self.ops)
         return setting.total_ms if setting.functions and (has_costs or setting.total_ms) else None
 
     def setting(self, compute_units: str) -> SettingPlan | None:
@@ -279,233 +373,64 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             self, settings=tuple(one for one in self.settings if one.compute_units in settings)
         )
 
-    def view(self, ops: OpTable, setting: SettingPlan | None = None) -> PlanView:
-        """Returns the plan under one setting, operation by operation.
+    def view(self, setting: SettingPlan | None = None) -> PlanView:
+        """Returns the plan under one setting; None for the first."""
+        return PlanView(self, setting or self.settings[0])
 
-        Args:
-            ops: The op table of the profile.
-            setting: The setting; None for the first.
-        """
-        return PlanView(self, ops, setting or self.settings[0])
+    def functions(self) -> dict[str, tuple[PlannedOp, ...]]:
+        """Returns the operations by function, in the order of the plan."""
+        listed: dict[str, list[PlannedOp]] = {name: [] for name in self.settings[0].functions}
+        for op in self.ops:
+            listed.setdefault(op.function, []).append(op)
+        return {name: tuple(ops) for name, ops in listed.items() if ops}
 
-
-class PlannedOp(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation of a plan under one setting.
-
-    Attributes:
-        id: Its id.
-        type: Apple's name of the operation.
-        name: The author's name; the type if Core ML inserted it.
-        function: Its function.
-        outputs: Types of its results.
-        output_names: Names of its results.
-        inserted: True if it is not in the file.
-        depth: Number of operations with nested graphs that contain it.
-        graph: The graph that it belongs to; nested graphs are planned separately.
-        unit: Its unit; None if no unit is known to support it.
-        backend: The implementation; None if no unit is known to support it.
-        planned_ms: Its planned cost there; None if unknown.
-        weight: Its share in the planned cost of its graph, as in MLComputePlan.
-        supported: Whether it can run, by unit.
-        cost_ms: Its planned cost, by backend that supports it.
-        cost_basis: How each of these costs is known.
-        detour_ms: As in `SettingPlan`, by unit; so are the next two.
-        alternatives: Why it may run on other units as well.
-        why: Reasons why it cannot run on units.
-        advice: Advice that would make it faster on its unit.
-        doubts: Rules known by anecdote only that would take it from a unit.
-    """
-
-    id: str
-    type: str
-    name: str
-    function: str
-    outputs: tuple[str, ...]
-    output_names: tuple[str, ...]
-    inserted: bool
-    depth: int
-    graph: str
-    unit: ComputeUnit | None
-    backend: str | None
-    planned_ms: float | None
-    weight: float
-    supported: Mapping[ComputeUnit, Support]
-    cost_ms: Mapping[str, float]
-    cost_basis: Mapping[str, str]
-    detour_ms: Mapping[ComputeUnit, float]
-    alternatives: Mapping[ComputeUnit, Undecided]
-    why: tuple[Reason, ...]
-    advice: tuple[Reason, ...]
-    doubts: tuple[Reason, ...]
+    def reasons(self, op: PlannedOp, setting: ComputeUnits) -> list[Reason]:
+        """Returns why an operation does not run on units that a setting allows but that were not chosen."""
+        chosen = op.choices[setting]
+        listed: list[Reason] = []
+        for unit in UNITS:
+            if unit not in SETTINGS[setting] or unit == chosen.unit:
+                continue
+            listed.extend(reason for reason in op.why if reason.unit == unit)
+            if unit in chosen.detour_ms and chosen.backend is not None:
+                there = [ms for backend, ms in op.cost_ms.items() if self.backends[backend] == unit]
+                if there:
+                    more_ms = chosen.detour_ms[unit]
+                    listed.append(_cost_reason(unit, min(there), chosen.planned_ms or 0.0, more_ms))
+        return listed
 
 
-class PlanView:
-    """A plan under one setting, operation by operation.
+class PlanView(NamedTuple):
+    """A plan under one of its settings."""
 
-    Args:
-        plan: The plan.
-        ops: The op table that its columns refer to.
-        setting: One of the plan's settings.
-    """
-
-    def __init__(self, plan: Plan, ops: OpTable, setting: SettingPlan) -> None:
-        self.plan, self.setting = plan, setting
-        self._table = ops
+    plan: Plan
+    setting: SettingPlan
 
     @property
     def compute_units(self) -> ComputeUnits:
         """The setting."""
         return self.setting.compute_units
 
-    @cached_property
-    def ops(self) -> tuple[PlannedOp, ...]:
-        """The operations of the plan in program order, including those that Core ML inserts."""
-        return tuple(self._rows())
 
-    def functions(self) -> dict[str, tuple[PlannedOp, ...]]:
-        """Returns the operations by function, in the order of the plan.
-
-        In profiles of older versions, the setting has one cost for all stages of a pipeline, so the functions
-        are taken from the operations.
-        """
-        found: dict[str, list[PlannedOp]] = {name: [] for name in self.setting.functions}
-        for op in self.ops:
-            found.setdefault(op.function, []).append(op)
-        return {name: tuple(ops) for name, ops in found.items() if ops}
-
-    def at(self, columns: Iterable[int]) -> tuple[PlannedOp, ...]:
-        """Returns the operations of some columns of the plan."""
-        ids = (*self._table.id, *(op.id for op in self.plan.inserted))
-        return tuple(self._by_id[ids[column]] for column in columns if ids[column] in self._by_id)
-
-    @cached_property
-    def _by_id(self) -> dict[str, PlannedOp]:
-        return {op.id: op for op in self.ops}
-
-    def reasons(self, op: PlannedOp) -> list[Reason]:
-        """Returns why an operation does not run on units that the setting allows but that were not chosen."""
-        found: list[Reason] = []
-        for unit in UNITS:
-            if unit not in SETTINGS[self.compute_units] or unit == op.unit:
-                continue
-            found.extend(reason for reason in op.why if reason.unit == unit)
-            if unit in op.detour_ms and op.backend is not None:
-                there = [ms for backend, ms in op.cost_ms.items() if self.plan.backends[backend] == unit]
-                if there:
-                    found.append(_cost_reason(unit, min(there), op.planned_ms or 0.0, op.detour_ms[unit]))
-        return found
-
-    def _order(self) -> Iterator[int]:
-        """Columns in program order: rows of the table with the inserted operations between them."""
-        rows = len(self._table)
-        waiting = sorted(range(len(self.plan.inserted)), key=lambda i: self.plan.inserted[i].before)
-        for row in range(rows + 1):
-            while waiting and self.plan.inserted[waiting[0]].before <= row:
-                yield rows + waiting.pop(0)
-            if row < rows:
-                yield row
-
-    def _rows(self) -> Iterator[PlannedOp]:
-        columns = [
-            column
-            for column in self._order()
-            if any(supported[column] is not None for supported in self.plan.supported.values())
-        ]
-        weights = self._weights(columns)
-        return (self._op(column, weights[column]) for column in columns)
-
-    def _graph(self, column: int) -> str:
-        rows = len(self._table)
-        if column >= rows:
-            return self.plan.inserted[column - rows].function
-        return self._table.id[column].rpartition("/")[0]
-
-    def _spent(self, column: int) -> float:
-        place = self.setting.backend[column]
-        if place < 0:
-            return 0.0
-        return self.plan.cost_ms[list(self.plan.backends)[place]][column] or 0.0
-
-    def _weights(self, columns: list[int]) -> dict[int, float]:
-        if self.setting.weight:
-            return {column: self.setting.weight[column] or 0.0 for column in columns}
-        sums: dict[str, float] = {}
-        for column in columns:
-            graph = self._graph(column)
-            sums[graph] = sums.get(graph, 0.0) + self._spent(column)
-        return {
-            column: self._spent(column) / total if (total := sums[self._graph(column)]) else 0.0
-            for column in columns
-        }
-
-    def _op(self, column: int, weight: float) -> PlannedOp:
-        plan, setting, rows, table = self.plan, self.setting, len(self._table), self._table
-        place = setting.backend[column]
-        backend = list(plan.backends)[place] if place >= 0 else None
-        inserted = plan.inserted[column - rows] if column >= rows else None
-        id_ = inserted.id if inserted else table.id[column]
-        function = inserted.function if inserted else table.function[column]
-        costs = _known(plan.cost_ms, column)
-        return PlannedOp(
-            id=id_,
-            type=inserted.type if inserted else table.type[column],
-            name=inserted.type if inserted else table.name[column],
-            function=function,
-            outputs=inserted.outputs if inserted else table.outputs[column],
-            output_names=inserted.output_names if inserted else table.output_names[column],
-            inserted=inserted is not None,
-            depth=0 if inserted else id_.removeprefix(f"{function}/").count("/") // 2,
-            graph=self._graph(column),
-            unit=None if backend is None else plan.backends[backend],
-            backend=backend,
-            planned_ms=None if backend is None else plan.cost_ms[backend][column],
-            weight=weight,
-            supported={unit: _SUPPORT[code] for unit, code in _known(plan.supported, column).items()},
-            cost_ms=costs,
-            cost_basis={
-                name: plan.bases[basis]
-                for name, basis in _known(plan.cost_basis, column).items()
-                if basis >= 0 and name in costs
-            },
-            detour_ms=_known(setting.detour_ms, column),
-            alternatives=_known(setting.alternatives, column),
-            why=self._reasons(plan.why, column),
-            advice=self._reasons(plan.advice, column),
-            doubts=self._reasons(plan.doubts, column),
-        )
-
-    def _reasons(self, column: tuple[tuple[int, ...], ...], row: int) -> tuple[Reason, ...]:
-        return tuple(self.plan.reasons[index] for index in column[row]) if column else ()
-
-
-def _known(columns: Mapping[Key, Sequence[Value | None]], row: int) -> dict[Key, Value]:
-    """Returns what columns hold for an operation, without those that hold nothing."""
-    return {key: value for key, column in columns.items() if (value := column[row]) is not None}
-
-
-def unit_counts(ops: tuple[PlannedOp, ...]) -> Counter[ComputeUnit | None]:
+def unit_counts(ops: Iterable[PlannedOp], setting: ComputeUnits) -> Counter[ComputeUnit | None]:
     """Counts the operations on each unit, and under None those without a unit."""
-    return Counter(op.unit for op in ops)
+    return Counter(op.choices[setting].unit for op in ops)
 
 
-def undecided_counts(ops: Iterable[PlannedOp]) -> Counter[Undecided]:
+def undecided_counts(ops: Iterable[PlannedOp], setting: ComputeUnits) -> Counter[Undecided]:
     """Counts the operations that may run on another unit as well, by why the evidence does not decide."""
-    kinds = (op.alternatives.values() for op in ops if op.alternatives)
-    return Counter(next(kind for kind in _DECIDING if kind in found) for found in kinds)
+    kinds = (others.values() for op in ops if (others := op.choices[setting].alternatives))
+    return Counter(next(kind for kind in _DECIDING if kind in known) for known in kinds)
 
 
-def unit_costs_ms(ops: tuple[PlannedOp, ...], setting: ComputeUnits) -> dict[ComputeUnit, float]:
+def unit_costs_ms(ops: Iterable[PlannedOp], setting: ComputeUnits) -> dict[ComputeUnit, float]:
     """Returns the planned cost of the operations on each unit, without launches and switches."""
     costs: dict[ComputeUnit, float] = dict.fromkeys(SETTINGS[setting], 0.0)
     for op in ops:
-        if op.unit is not None:
-            costs[op.unit] = costs.get(op.unit, 0.0) + (op.planned_ms or 0.0)
+        chosen = op.choices[setting]
+        if chosen.unit is not None:
+            costs[chosen.unit] = costs.get(chosen.unit, 0.0) + (chosen.planned_ms or 0.0)
     return costs
-
-
-def segments(ops: tuple[PlannedOp, ...]) -> list[tuple[str | None, tuple[PlannedOp, ...]]]:
-    """Returns runs of operations on one backend; those of nested graphs follow their owner."""
-    return [(backend, tuple(run)) for backend, run in itertools.groupby(ops, key=lambda op: op.backend)]
 
 
 def _cost_reason(unit: ComputeUnit, there_ms: float, here_ms: float, more_ms: float) -> Reason:
@@ -535,7 +460,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
         confidence: How the rule is known.
         source: The source of the rule.
         varies: True where the reasons of other operations have other numbers.
-        ops: The operations that the reason concerns, as columns of the plan.
+        ops: The operations that the reason concerns, by their place in the plan.
         moved: How many operations move to each unit; those that only follow others included.
         planned_ms: The planned cost of the function, launches and changes of unit included.
         saved_ms: How much less that is than the plan; negative where it is more.

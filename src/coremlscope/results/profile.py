@@ -82,7 +82,8 @@ class Profile(Presented, msgspec.Struct, frozen=True, kw_only=True):
         for measured in self.measurements:
             _check_measurement(measured, rows)
         for plan in self.plans:
-            _check_plan(plan, rows)
+            plan.ops.over(self.ops)
+            _check_plan(plan)
         _check_rows("kernels", (row for kernel in self.kernels for row in kernel.ops), rows)
         for found in self.estimates:
             _check_rows("kernels", (row for kernel in found.kernels for row in kernel.ops), rows)
@@ -142,7 +143,7 @@ class Profile(Presented, msgspec.Struct, frozen=True, kw_only=True):
             if plan.planner == "rules" and (plan.device, plan.os) == (estimate.device, estimate.os):
                 for setting in plan.settings:
                     if setting.compute_units == estimate.compute_units:
-                        return plan.view(self.ops, setting)
+                        return plan.view(setting)
         return None
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -251,31 +252,15 @@ def _check_measurement(measured: Measurement, rows: int) -> None:
     _check_rows("group", measured.group, len(measured.groups), least=-1)
 
 
-def _check_plan(plan: Plan, rows: int) -> None:
+def _check_plan(plan: Plan) -> None:
     where = f"the plan for {plan.device}"
-    if not plan.settings or set(plan.cost_ms) != set(plan.backends):
-        raise ValueError(f"{where} lacks settings or the costs of a backend")
-    count = rows + len(plan.inserted)
-    needed = [*plan.supported.values(), *plan.cost_ms.values(), *(s.backend for s in plan.settings)]
-    optional: list[Sequence[object]] = [plan.why, plan.advice, plan.doubts, *plan.cost_basis.values()]
-    optional += [
-        column
-        for s in plan.settings
-        for column in (s.weight, *s.detour_ms.values(), *s.alternatives.values())
-    ]
-    if any(len(c) != count for c in needed) or any(len(c) not in (0, count) for c in optional):
-        raise ValueError(f"a column of {where} does not match the operations")
-    if any(known not in (1, 0, -1, None) for column in plan.supported.values() for known in column):
-        raise ValueError(f"{where} has invalid support values; valid: 1, 0, -1, None")
-    for setting in plan.settings:
-        _check_rows(f"backends of {where}", setting.backend, len(plan.backends), least=-1)
-        held = (column for one in setting.what_ifs for column in one.ops)
-        _check_rows(f"what-ifs of {where}", held, count)
-    for basis in plan.cost_basis.values():
-        _check_rows(f"bases of {where}", basis, len(plan.bases), least=-1)
-    reasons = (index for indices in (*plan.why, *plan.advice, *plan.doubts) for index in indices)
-    _check_rows(f"reasons of {where}", reasons, len(plan.reasons))
-    _check_rows(f"inserted operations of {where}", (op.before for op in plan.inserted), rows + 1)
+    settings = {setting.compute_units for setting in plan.settings}
+    if not settings or any(not settings <= op.choices.keys() for op in plan.ops):
+        raise ValueError(f"{where} lacks settings, or the choices of one")
+    if any(op.cost_ms.keys() - plan.backends.keys() for op in plan.ops):
+        raise ValueError(f"{where} has costs of a backend that it does not name")
+    held = (place for setting in plan.settings for one in setting.what_ifs for place in one.ops)
+    _check_rows(f"what-ifs of {where}", held, len(plan.ops))
 
 
 def _check_estimate(found: Estimate, kernels: int) -> None:

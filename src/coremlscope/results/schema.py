@@ -11,13 +11,14 @@ import msgspec
 
 from coremlscope.results.encoding import MODEL, PROFILE, PROFILES
 from coremlscope.results.model import ModelSummary
+from coremlscope.results.plan_encoding import PlanColumns, schema_hook
 from coremlscope.results.profile import Profile
 
 
 def json_schema() -> dict[str, Any]:
     """Returns the JSON Schema (2020-12) of profiles, lists of profiles and model summaries."""
-    (profile, model), definitions = msgspec.json.schema_components(
-        [Profile, ModelSummary], ref_template="#/$defs/{name}"
+    (profile, model, _), definitions = msgspec.json.schema_components(
+        [Profile, ModelSummary, PlanColumns], schema_hook=schema_hook, ref_template="#/$defs/{name}"
     )
     forms = [
         _form(profile, PROFILE),

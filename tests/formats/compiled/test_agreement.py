@@ -13,6 +13,7 @@ from coremlscope.dropin.installation import install, uninstall
 from coremlscope.formats import container
 from coremlscope.model import ir
 from tests.support.mil_programs import comparable
+from tests.support.planned_rows import rows
 
 pytestmark = pytest.mark.corpus
 
@@ -92,7 +93,7 @@ def test_plans(corpus: Path, name: str) -> None:
     units = []
     for path in _paths(corpus, name):
         profile = coremlscope.plan(path, "m1")
-        planned = profile.plans[0].view(profile.ops).ops
+        planned = rows(profile.plans[0])
         units.append({op.output_names: op.unit for op in planned if not op.inserted})
     assert units[0]
     assert units[0] == units[1]

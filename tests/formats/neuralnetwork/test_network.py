@@ -16,6 +16,7 @@ from coremlscope.formats.neuralnetwork.layers import LAYERS
 from coremlscope.model import ir
 from coremlscope.runtime.execution.binding import bind_model
 from tests.support.networks import network, predict, random
+from tests.support.planned_rows import rows
 
 _X = np.random.default_rng(0).standard_normal((3, 4, 5)).astype(np.float32)
 
@@ -161,7 +162,7 @@ def test_plans_use_half_precision() -> None:
     builder.add_activation("relu", "RELU", "x", "y")
     profile = coremlscope.plan(_read(builder), "m1", os="14.5")
     (plan,) = profile.plans
-    relu = next(op for op in plan.view(profile.ops).ops if op.type == "relu")
+    relu = next(op for op in rows(plan) if op.type == "relu")
     assert relu.supported["neural_engine"] == "yes"
     assert any("layers of a neural network" in note for note in plan.notes)
 

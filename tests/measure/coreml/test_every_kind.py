@@ -17,6 +17,7 @@ from coremlscope.measure.effort import Effort
 from coremlscope.reports.renderers import COMPARISON_RENDERERS, RENDERERS
 from coremlscope.results.profile import Profile
 from tests.support import converted_models, networks
+from tests.support.planned_rows import rows
 
 
 def _program(path: Path) -> None:
@@ -87,11 +88,11 @@ def _check_profile(profile: Profile) -> None:
     assert measured.predict is not None
     assert measured.predict.through_python is not None
     assert [plan.planner for plan in profile.plans] == ["Core ML", "rules"]
-    theirs, ours = (plan.view(profile.ops) for plan in profile.plans)
-    placed = {op.id for op in theirs.ops if op.unit is not None}
+    theirs, ours = (rows(plan) for plan in profile.plans)
+    placed = {op.id for op in theirs if op.unit is not None}
     # The drop-in plans by rules; of networks, Core ML knows layers only.
     is_layered = dict(zip(profile.ops.id, profile.ops.layer, strict=True))
-    expected = {op.id for op in ours.ops if op.unit is not None and not op.inserted}
+    expected = {op.id for op in ours if op.unit is not None and not op.inserted}
     if any(is_layered.values()):
         expected = {id_ for id_ in expected if is_layered[id_]}
     assert placed == expected

@@ -32,6 +32,7 @@ from coremlscope.results.plan import PlanView
 from coremlscope.results.profile import Profile
 from tests.support import converted_models, networks
 from tests.support.coreml_children import PLAN_CHILD, child_over_dropin, child_over_frameworks
+from tests.support.planned_rows import rows
 from tests.support.processes import skip_unless_limited
 
 
@@ -49,8 +50,8 @@ def test_a_process_of_its_own_answers(package: Path, monkeypatch: pytest.MonkeyP
     ours = planned(package, "cpu_only")
     theirs = core_ml_view(ours, answer, "cpu_only")
     # MLComputePlan has no operations that Core ML inserts.
-    own = [op for op in view_of(ours).ops if not op.inserted]
-    for apple, rules in zip(theirs.ops, own, strict=True):
+    own = [op for op in rows(view_of(ours).plan) if not op.inserted]
+    for apple, rules in zip(rows(theirs.plan), own, strict=True):
         assert apple.id == rules.id
         assert apple.unit == CPU
         assert apple.weight == pytest.approx(rules.weight)
@@ -62,7 +63,7 @@ def test_a_process_of_its_own_answers(package: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.usefixtures("free_units")
 def test_analytics_give_costs_and_messages(package: Path) -> None:
     ours = planned(package)
-    op = next(op for op in view_of(ours).ops if op.type == "linear")
+    op = next(op for op in rows(view_of(ours).plan) if op.type == "linear")
     places = {
         "type": "linear",
         "outputs": list(op.output_names),
@@ -79,14 +80,14 @@ def test_analytics_give_costs_and_messages(package: Path) -> None:
         messages={"ane": "No."},
     )
     theirs = core_ml_view(ours, PlansOfModel(functions={"main": [places]}, analysed=[analysed]))
-    (apple,) = [found for found in theirs.ops if found.id == op.id]
+    (apple,) = [found for found in rows(theirs.plan) if found.id == op.id]
     assert (apple.backend, apple.weight) == ("bnns", 0.25)
     assert (apple.planned_ms, apple.cost_ms) == (0.5, {"bnns": 0.5, "classic_cpu": 0.6})
     assert apple.cost_basis == {"bnns": "Core ML", "classic_cpu": "Core ML"}
     assert apple.supported == {"cpu": "yes", "gpu": "yes", "neural_engine": "no"}
     assert [(reason.unit, reason.core_ml) for reason in apple.why] == [("neural_engine", "No.")]
-    assert theirs.reasons(apple) == list(apple.why)
-    others = [found for found in theirs.ops if found.id != op.id]
+    assert theirs.plan.reasons(apple, theirs.compute_units) == list(apple.why)
+    others = [found for found in rows(theirs.plan) if found.id != op.id]
     assert {found.unit for found in others} == {None}
     assert {unit for found in others for unit in found.supported.values()} == {"unknown"}
     assert (theirs.setting.total_ms, theirs.setting.switches) == (0.5, 0)
@@ -94,7 +95,7 @@ def test_analytics_give_costs_and_messages(package: Path) -> None:
 
 def test_an_analysis_of_another_type_does_not_count(package: Path) -> None:
     ours = planned(package)
-    op = next(op for op in view_of(ours).ops if op.type == "linear")
+    op = next(op for op in rows(view_of(ours).plan) if op.type == "linear")
     analysed = AnalysedOp(
         function="main",
         type="conv",
@@ -104,12 +105,12 @@ def test_an_analysis_of_another_type_does_not_count(package: Path) -> None:
         messages={},
     )
     theirs = core_ml_view(ours, PlansOfModel(functions={}, analysed=[analysed]))
-    assert {found.unit for found in theirs.ops} == {None}
+    assert {found.unit for found in rows(theirs.plan)} == {None}
 
 
 def test_changes_of_the_unit_are_counted(package: Path) -> None:
     ours = planned(package)
-    listed = [op for op in view_of(ours).ops if not op.inserted]
+    listed = [op for op in rows(view_of(ours).plan) if not op.inserted]
     assert len(listed) > 3
     preferred = ["gpu" if index % 2 else "cpu" for index in range(len(listed))]
     places = [
@@ -124,7 +125,7 @@ def test_changes_of_the_unit_are_counted(package: Path) -> None:
     ]
     theirs = core_ml_view(ours, PlansOfModel(functions={"main": places}))
     assert theirs.setting.switches == theirs.setting.functions["main"].switches == len(listed) - 1
-    assert [op.unit for op in theirs.ops if not op.inserted] == preferred
+    assert [op.unit for op in rows(theirs.plan) if not op.inserted] == preferred
 
 
 def test_both_plans_stand_beside_each_other(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,12 +148,12 @@ def planned(package: Path, setting: ComputeUnits = "all") -> Profile:
 
 
 def view_of(profile: Profile) -> PlanView:
-    return profile.plans[0].view(profile.ops)
+    return profile.plans[0].view()
 
 
 def core_ml_view(ours: Profile, answer: PlansOfModel, setting: ComputeUnits = "all") -> PlanView:
     """Returns Core ML's answer as a plan."""
-    return plan_from_core_ml(ours.plans[0], ours.ops, setting, answer).view(ours.ops)
+    return plan_from_core_ml(ours.plans[0], ours.ops, setting, answer).view()
 
 
 SEND = "from coremlscope.base.processes.channel import send"
@@ -220,9 +221,9 @@ def test_other_functions_have_plans(
     monkeypatch.setattr("coremlscope.measure.coreml.plan.ask_core_ml", ask)
     profile = api.plan_by_core_ml(functions, compute_units="cpu_only")
     assert profile.findings == ()
-    units = {(op.function, op.type, op.unit) for op in view_of(profile).ops if not op.inserted}
+    units = {(op.function, op.type, op.unit) for op in rows(view_of(profile).plan) if not op.inserted}
     assert units >= {("sine", "sin", CPU), ("cosine", "cos", CPU)}
-    weights = {op.weight for op in view_of(profile).ops if op.type == "cos"}
+    weights = {op.weight for op in rows(view_of(profile).plan) if op.type == "cos"}
     assert (weights == {0.125}) == (over is child_over_frameworks)
 
 
@@ -255,7 +256,7 @@ def test_layers_of_a_neural_network_have_places(tmp_path: Path, monkeypatch: pyt
     assert profile.findings == ()
     # Core ML says nothing of operations that belong to no layer: they are this package's own.
     layers = dict(zip(profile.ops.id, profile.ops.layer, strict=True))
-    units = {(layers.get(op.id), op.unit) for op in view_of(profile).ops if not op.inserted}
+    units = {(layers.get(op.id), op.unit) for op in rows(view_of(profile).plan) if not op.inserted}
     assert units >= {("dense", CPU), ("act", CPU)}
     assert {unit for layer, unit in units if layer} == {CPU}
 
@@ -272,7 +273,7 @@ def test_macs_that_rules_do_not_know(package: Path, monkeypatch: pytest.MonkeyPa
     profile = api.plan_by_core_ml(package, compute_units="cpu_only")
     assert [plan.planner for plan in profile.plans] == ["Core ML"]
     assert [finding.id for finding in profile.findings] == ["mac-not-known"]
-    assert {op.unit for op in view_of(profile).ops} == {CPU}
+    assert {op.unit for op in rows(view_of(profile).plan)} == {CPU}
     assert profile.plans[0].os == "macOS 26.1"
 
 
@@ -307,5 +308,5 @@ def test_every_stage_of_a_pipeline_has_places(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("coremlscope.measure.coreml.plan.this_mac", lambda: find_device("m1", "14.5"))
     for source in (path, archive):
         profile = api.plan_by_core_ml(source, compute_units="cpu_only")
-        units = {(op.function, op.unit) for op in view_of(profile).ops if not op.inserted}
+        units = {(op.function, op.unit) for op in rows(view_of(profile).plan) if not op.inserted}
         assert units == {("model0/main", CPU), ("model1/main", CPU)}

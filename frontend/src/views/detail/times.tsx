@@ -86,7 +86,7 @@ export function Costs(props: { row: Row }) {
   if (!placement || column < 0) return null;
   const { plan } = placement;
   const chosen = placement.backendName(column);
-  const backends = Object.entries(plan.backends).filter(([name]) => plan.cost_ms[name]?.[column] != null);
+  const backends = Object.entries(plan.backends).filter(([name]) => plan.ops.cost_ms[name]?.[column] != null);
   return (
     <>
       <h4>
@@ -107,8 +107,8 @@ export function Costs(props: { row: Row }) {
               <tr key={name} class={name === chosen ? "strong" : ALLOWED[placement.name].includes(unit) ? "" : "faint"}>
                 <th scope="row">{name}</th>
                 <td>{UNIT_NAMES[unit]}</td>
-                <td class="number">{cost(plan.cost_ms[name]?.[column] ?? 0)}</td>
-                <td class="faint">{plan.bases[plan.cost_basis[name]?.[column] ?? -1] ?? ""}</td>
+                <td class="number">{cost(plan.ops.cost_ms[name]?.[column] ?? 0)}</td>
+                <td class="faint">{plan.ops.bases[plan.ops.cost_basis[name]?.[column] ?? -1] ?? ""}</td>
               </tr>
             ))}
           </tbody>

@@ -26,7 +26,7 @@ function report(table: OpTable, groups: Group[] = [], devicePlan: Plan | null = 
     target: targets[0] ?? null,
     setting: "all",
     times: null,
-    placement: devicePlan && placementOf(table, devicePlan),
+    placement: devicePlan && placementOf(devicePlan),
     answer: null,
     estimate: null,
     chooseMeasurement: () => undefined,

@@ -13,8 +13,11 @@ from coremlscope.devices import ComputeUnit
 from coremlscope.results.answer import PairVerdict
 from coremlscope.results.calibration import OwnCalibration
 from coremlscope.results.estimate import Estimate
-from coremlscope.results.plan import PlannedOp, PlanView
+from coremlscope.results.plan import Choice, PlannedOp, PlanView
 from coremlscope.results.profile import Profile
+
+#: An operation of a plan, and where it goes under the setting that is compared.
+_Placed = tuple[PlannedOp, Choice]
 
 
 class PlannedOpChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +97,7 @@ def plan_views(profile: Profile, settings: Collection[str] = ()) -> list[PlanVie
         settings: The settings; all if empty.
     """
     return [
-        plan.view(profile.ops, setting)
+        plan.view(setting)
         for plan in profile.plans
         for setting in plan.settings
         if not settings or setting.compute_units in settings
@@ -124,14 +127,16 @@ def compare_views(
         estimates: The estimates for the same devices and settings.
         pair: What the answers say of the two; None where estimates are not compared.
     """
-    sides = [{op.id: op for op in view.ops} for view in (before, after)]
+    sides = [
+        {op.id: (op, op.choices[view.compute_units]) for op in view.plan.ops} for view in (before, after)
+    ]
     pairs = _pairs(sides, partners)
     ops = [_change(a, b) for a, b in pairs if _differs(a, b)]
-    counts = [Counter(op.unit for op in side.values()) for side in sides]
+    counts = [Counter(choice.unit for _, choice in side.values()) for side in sides]
     units = [unit for unit in before.plan.units if counts[0][unit] or counts[1][unit]]
     totals = [view.plan.total_ms(view.setting) for view in (before, after)]
     types = [] if None in totals else _types(*(list(side.values()) for side in sides))
-    first, second = (sum(op.inserted for op in side.values()) for side in sides)
+    first, second = (sum(op.inserted for op, _ in side.values()) for side in sides)
     with_system = before.plan.device == after.plan.device and before.plan.os != after.plan.os
     return PlanChange(
         before=label_of(before, with_system=with_system),
@@ -142,7 +147,7 @@ def compare_views(
         units={unit: (counts[0][unit], counts[1][unit]) for unit in units},
         types=tuple(sorted(types, key=lambda row: -_size(row.planned))),
         ops=tuple(sorted(ops, key=lambda row: -_size(row.planned))),
-        moved=sum(a is not None and b is not None and a.unit != b.unit for a, b in pairs),
+        moved=sum(a is not None and b is not None and a[1].unit != b[1].unit for a, b in pairs),
         own=(_own(estimates[0]), _own(estimates[1])),
         inserted=(first, second),
     )
@@ -164,52 +169,53 @@ def _planned(ms: float) -> Figure:
 
 
 def _pairs(
-    sides: Sequence[Mapping[str, PlannedOp]], partners: Mapping[str, str]
-) -> list[tuple[PlannedOp | None, PlannedOp | None]]:
+    sides: Sequence[Mapping[str, _Placed]], partners: Mapping[str, str]
+) -> list[tuple[_Placed | None, _Placed | None]]:
     """Yields matched operations; operations that Core ML inserts are matched by id."""
-    own = [{op.id for op in side.values() if op.inserted} for side in sides]
+    own = [{op.id for op, _ in side.values() if op.inserted} for side in sides]
     partner = {**partners, **{id_: id_ for id_ in own[0] & own[1]}}
     taken = set(partner.values())
-    pairs: list[tuple[PlannedOp | None, PlannedOp | None]] = [
-        (op, sides[1].get(partner[id_]) if id_ in partner else None) for id_, op in sides[0].items()
+    pairs: list[tuple[_Placed | None, _Placed | None]] = [
+        (placed, sides[1].get(partner[id_]) if id_ in partner else None) for id_, placed in sides[0].items()
     ]
-    return pairs + [(None, op) for id_, op in sides[1].items() if id_ not in taken]
+    return pairs + [(None, placed) for id_, placed in sides[1].items() if id_ not in taken]
 
 
-def _differs(before: PlannedOp | None, after: PlannedOp | None) -> bool:
+def _differs(before: _Placed | None, after: _Placed | None) -> bool:
     if before is None or after is None:
         return True
-    if before.unit != after.unit or before.planned_ms is None or after.planned_ms is None:
-        return (before.unit, before.planned_ms) != (after.unit, after.planned_ms)
-    return change_of_plans(_planned(before.planned_ms), _planned(after.planned_ms)).verdict != "no change"
+    here, there = before[1], after[1]
+    if here.unit != there.unit or here.planned_ms is None or there.planned_ms is None:
+        return (here.unit, here.planned_ms) != (there.unit, there.planned_ms)
+    return change_of_plans(_planned(here.planned_ms), _planned(there.planned_ms)).verdict != "no change"
 
 
-def _change(before: PlannedOp | None, after: PlannedOp | None) -> PlannedOpChange:
+def _change(before: _Placed | None, after: _Placed | None) -> PlannedOpChange:
     first = before or after
     assert first is not None
-    planned = _change_of_costs(*(None if op is None else op.planned_ms for op in (before, after)))
+    planned = _change_of_costs(*(None if one is None else one[1].planned_ms for one in (before, after)))
     return PlannedOpChange(
-        type=first.type,
-        name=first.name,
-        before=before.id if before else "",
-        after=after.id if after else "",
-        unit_before=before.unit if before else None,
-        unit_after=after.unit if after else None,
+        type=first[0].type,
+        name=first[0].name,
+        before=before[0].id if before else "",
+        after=after[0].id if after else "",
+        unit_before=before[1].unit if before else None,
+        unit_after=after[1].unit if after else None,
         planned=planned,
     )
 
 
-def _types(before: Sequence[PlannedOp], after: Sequence[PlannedOp]) -> Iterator[TypeCost]:
-    for name in dict.fromkeys(op.type for op in (*before, *after)):
-        sides = [[op for op in ops if op.type == name] for ops in (before, after)]
-        sums = [_sum_ms(ops) for ops in sides]
+def _types(before: Sequence[_Placed], after: Sequence[_Placed]) -> Iterator[TypeCost]:
+    for name in dict.fromkeys(op.type for op, _ in (*before, *after)):
+        sides = [[choice for op, choice in ops if op.type == name] for ops in (before, after)]
+        sums = [_sum_ms(choices) for choices in sides]
         yield TypeCost(name, len(sides[0]), len(sides[1]), _change_of_costs(*sums))
 
 
-def _sum_ms(ops: Sequence[PlannedOp]) -> float | None:
+def _sum_ms(choices: Sequence[Choice]) -> float | None:
     """Returns the planned cost of operations; None if none of them has one."""
-    known = [op.planned_ms for op in ops if op.planned_ms is not None]
-    return sum(known) if known else None
+    costs = [choice.planned_ms for choice in choices if choice.planned_ms is not None]
+    return sum(costs) if costs else None
 
 
 def _size(change: Change) -> float:

@@ -9,12 +9,12 @@ from typing import cast
 import msgspec.structs
 
 from coremlscope.devices.unit import SETTINGS, UNIT_WORDS, UNITS, ComputeUnit, ComputeUnits
-from coremlscope.results.plan import PlannedOp
+from coremlscope.results.plan import PlannedOp, unit_counts
 from coremlscope.results.trace import Mistake, Trace, TracedModel
 
 
 def add_unused_units(
-    trace: Trace, device: str, plan: Callable[[TracedModel, ComputeUnits], tuple[PlannedOp, ...]]
+    trace: Trace, device: str, plan: Callable[[TracedModel, ComputeUnits], Sequence[PlannedOp]]
 ) -> Trace:
     """Returns the trace with a mistake for each model whose plan leaves out a unit that the program asks for.
 
@@ -33,11 +33,11 @@ def add_unused_units(
         if setting not in SETTINGS or not model.path or key in known:
             continue
         known.add(key)
-        ops = [op for op in plan(model, setting) if op.unit is not None]
-        counts = Counter(op.unit for op in ops)
+        counts = unit_counts(plan(model, setting), setting)
+        del counts[None]
         # The CPU may always be used, and is no reason to ask for more.
         missing = [unit for unit in SETTINGS[setting] if unit != "cpu" and not counts[unit]]
-        if ops and missing:
+        if counts and missing:
             found.append(_mistake(model, index, sites.get(index, -1), device, missing, counts))
     return msgspec.structs.replace(trace, mistakes=(*trace.mistakes, *found))
 

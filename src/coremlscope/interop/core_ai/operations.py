@@ -37,7 +37,7 @@ from coremlscope.interop.source import SourceFile
 from coremlscope.interop.units import unit_of
 from coremlscope.results.measurement import Group, Measurement, NodeTiming, Status
 from coremlscope.results.operations import OpTable
-from coremlscope.results.plan import Plan, Reason
+from coremlscope.results.plan import Plan, Reason, Support
 
 #: The rule id of reasons in Core AI's own words.
 _RULE = "core-ai"
@@ -149,9 +149,9 @@ def _layers(debug: Sequence[DebugOp]) -> dict[str, _Layer]:
 
 def _listed(layer: str, units: Counter[ComputeUnit], reasons: Sequence[str]) -> ListedOp:
     chosen = units.most_common(1)[0][0] if units else None
-    supported: dict[ComputeUnit, int] = {} if chosen is None else {chosen: 1}
+    supported: dict[ComputeUnit, Support] = {} if chosen is None else {chosen: "yes"}
     if reasons and chosen != NEURAL_ENGINE:
-        supported[NEURAL_ENGINE] = 0
+        supported[NEURAL_ENGINE] = "no"
     return ListedOp(
         function="main",
         type=UNKNOWN_TYPE,

@@ -7,9 +7,8 @@ its caches (CFFIXED_USER_HOME) makes every time the first and leaves nothing beh
 
 from __future__ import annotations
 
-import itertools
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +28,17 @@ from coremlscope.planning.placement.backend import BACKENDS_OF, UNIT_OF, Backend
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import (
     CORE_ML_RULE,
+    Choice,
     FunctionCost,
     Plan,
     PlannedOp,
+    PlannedOps,
     Reason,
     SettingPlan,
-    segments,
+    Support,
+    find_segments,
 )
+from coremlscope.results.plan_encoding import share_costs
 from coremlscope.runtime.engines.host import macos_version, processor_name
 
 _NO_CORE_ML = "try `coremlscope plan MODEL --device NAME`, which needs no Core ML"
@@ -130,8 +133,7 @@ def this_mac() -> Device:
 
 
 def empty_plan(ops: OpTable) -> Plan:
-    """The columns of a plan for this Mac, with nothing in them: for a Mac that rules know nothing of."""
-    count = len(ops)
+    """A plan for this Mac with nothing in it: for a Mac that rules know nothing of."""
     totals = {name: FunctionCost(0.0, 0) for name in dict.fromkeys(ops.function)}
     return Plan(
         device=processor_name().removeprefix("Apple "),
@@ -139,9 +141,19 @@ def empty_plan(ops: OpTable) -> Plan:
         os=f"macOS {macos_version()}",
         cost_model="this Mac",
         backends=dict(UNIT_OF.items()),
-        supported=dict.fromkeys(UNITS, (-1,) * count),
-        cost_ms=dict.fromkeys(UNIT_OF, (None,) * count),
-        settings=(SettingPlan(compute_units="all", functions=totals, backend=(-1,) * count),),
+        ops=PlannedOps(
+            PlannedOp(
+                id=row.id,
+                type=row.type,
+                name=row.name,
+                function=row.function,
+                outputs=row.outputs,
+                output_names=row.output_names,
+                choices={"all": Choice()},
+            )
+            for row in ops
+        ),
+        settings=(SettingPlan(compute_units="all", functions=totals),),
     )
 
 
@@ -181,21 +193,22 @@ def _partly_placed(answer: PlansOfModel) -> tuple[Finding, ...]:
     return (Finding(id="core-ml-plan-empty", severity="info", text=text),)
 
 
-def plan_from_core_ml(ours: Plan, ops: OpTable, setting: ComputeUnits, answer: PlansOfModel) -> Plan:
-    """Core ML's answer as a plan with the columns of ours: operations are joined by their first result.
+def plan_from_core_ml(ours: Plan, table: OpTable, setting: ComputeUnits, answer: PlansOfModel) -> Plan:
+    """Core ML's answer as a plan of the operations of ours, joined by their first result.
 
     Args:
         ours: Our plan of the same model, device and setting.
-        ops: The op table that it refers to.
+        table: The op table of its profile.
         setting: The setting that Core ML was asked for.
         answer: Core ML's plans.
     """
-    unnamed = _numbers(ops)
-    rows = [_row(ops, ours, column, unnamed) for column in range(len(ops) + len(ours.inserted))]
-    known = _join_all(rows, ours, answer)
-    reasons = list(dict.fromkeys(reason for op in known for reason in op.reasons))
-    costs = {backend: tuple(op.costs.get(backend) for op in known) for backend in ours.backends}
-    plan = msgspec.structs.replace(
+    asked = effective_units(setting)
+    ops = _with_weights(list(_join_all(ours, table, asked, answer)), asked)
+    costs = dict.fromkeys(ours.settings[0].functions, 0.0)
+    for op in ops:
+        costs[op.function] = costs.get(op.function, 0.0) + (op.choices[asked].planned_ms or 0.0)
+    functions = {name: FunctionCost(ms, _switches(ops, name, asked)) for name, ms in costs.items()}
+    return msgspec.structs.replace(
         ours,
         planner="Core ML",
         cost_model="this Mac",
@@ -204,39 +217,27 @@ def plan_from_core_ml(ours: Plan, ops: OpTable, setting: ComputeUnits, answer: P
             *(finding.text for finding in plan_findings(answer)),
             *ours.notes,
         ),
-        supported={unit: tuple(op.supported.get(unit) for op in known) for unit in ours.units},
-        cost_ms=costs,
-        cost_basis={b: tuple(-1 if ms is None else 0 for ms in column) for b, column in costs.items()},
-        bases=("Core ML",),
-        reasons=tuple(reasons),
-        why=tuple(tuple(map(reasons.index, op.reasons)) for op in known),
-        advice=tuple(() for _ in known),
-        settings=(_setting(effective_units(setting), rows, known, ours),),
+        ops=PlannedOps(ops),
+        settings=(SettingPlan(compute_units=asked, functions=functions),),
     )
-    return msgspec.structs.replace(plan, settings=(_with_switches(plan, ops),))
 
 
-class _Row(msgspec.Struct, frozen=True, kw_only=True):
-    """A column of a plan: an operation of the file, or one that Core ML inserts."""
-
-    function: str
-    type: str
-    first: str
-    inserted: bool
-    layer: str | None = None
-
-
-class _Joined(msgspec.Struct, frozen=True, kw_only=True):
-    """Core ML's plan for one operation; nothing for one that it does not list."""
-
-    backend: Backend | None = None
-    weight: float | None = None
-    supported: Mapping[ComputeUnit, int] = msgspec.field(default_factory=dict)
-    costs: Mapping[str, float] = msgspec.field(default_factory=dict)
-    reasons: tuple[Reason, ...] = ()
+def _with_weights(ops: Sequence[PlannedOp], setting: ComputeUnits) -> list[PlannedOp]:
+    """The operations with shares that follow from their costs, where Core ML gave none."""
+    choices = [op.choices[setting] for op in ops]
+    if any(choice.weight for choice in choices):
+        return list(ops)
+    shares = share_costs([op.graph for op in ops], [choice.planned_ms for choice in choices])
+    return [
+        msgspec.structs.replace(op, choices={setting: msgspec.structs.replace(choice, weight=share)})
+        for op, choice, share in zip(ops, choices, shares, strict=True)
+    ]
 
 
-_NOTHING = _Joined()
+def _switches(ops: Sequence[PlannedOp], function: str, setting: ComputeUnits) -> int:
+    """How often the unit changes along the operations of a function."""
+    walk = ((op.id, op.choices[setting].unit) for op in ops if op.function == function)
+    return max(len(find_segments(walk)) - 1, 0)
 
 
 def _key(outputs: Sequence[str], unnamed: int | None) -> str:
@@ -244,84 +245,61 @@ def _key(outputs: Sequence[str], unnamed: int | None) -> str:
     return outputs[0] if outputs else f"#{unnamed}"
 
 
-def _numbers(ops: OpTable) -> dict[int, int]:
-    """The number of each operation without results among those of its function, by row."""
+def _numbers(ops: OpTable) -> dict[str, int]:
+    """The number of each operation without results among those of its function, by id."""
     counts: dict[str, int] = {}
-    found: dict[int, int] = {}
-    for row, (names, function) in enumerate(zip(ops.output_names, ops.function, strict=True)):
+    numbers: dict[str, int] = {}
+    for id_, names, function in zip(ops.id, ops.output_names, ops.function, strict=True):
         if not names:
-            found[row] = counts.get(function, 0)
-            counts[function] = found[row] + 1
-    return found
+            numbers[id_] = counts.get(function, 0)
+            counts[function] = numbers[id_] + 1
+    return numbers
 
 
-def _row(ops: OpTable, plan: Plan, column: int, unnamed: Mapping[int, int]) -> _Row:
-    if column < len(ops):
-        names = ops.output_names[column]
-        layer = ops.layer[column] if ops.layer else None
-        return _Row(
-            function=ops.function[column],
-            type=ops.type[column],
-            first=_key(names, unnamed.get(column)),
-            inserted=False,
-            layer=layer,
-        )
-    op = plan.inserted[column - len(ops)]
-    first = op.output_names[0] if op.output_names else ""
-    return _Row(function=op.function, type=op.type, first=first, inserted=True)
-
-
-def _is_told(row: _Row, analysed: Mapping[tuple[str, str], AnalysedOp]) -> bool:
-    """Returns True if Core ML lists it: MLComputePlan never has the operations that Core ML inserts."""
-    return not row.inserted or (row.function, row.first) in analysed
-
-
-def _places(
-    row: _Row,
-    reported: Mapping[tuple[str, str], Mapping[str, Any]],
-    layers: Mapping[tuple[str, str], Mapping[str, Any]],
-) -> Mapping[str, Any]:
-    """The plan of MLComputePlan for an operation, or for the layer that it belongs to; empty for none."""
-    if row.inserted:
-        return {}
-    if row.layer is not None:
-        return layers.get((row.function.rpartition("/")[0], row.layer), {})
-    return reported.get((row.function, row.first), {})
-
-
-def _join_all(rows: Sequence[_Row], ours: Plan, answer: PlansOfModel) -> list[_Joined]:
-    """Core ML's plan for each column of ours."""
+def _join_all(ours: Plan, table: OpTable, setting: ComputeUnits, answer: PlansOfModel) -> Iterator[PlannedOp]:
+    """Yields what Core ML says of our operations; MLComputePlan has none of those that it inserts."""
     analysed = {(op.function, name): op for op in answer.analysed for name in op.outputs[:1]}
-    listed = [any(c[column] is not None for c in ours.supported.values()) for column in range(len(rows))]
     reported = {
         (name, _key(op["outputs"], op.get("unnamed"))): op
         for name, function in answer.functions.items()
         for op in function
     }
-    layers = {(stage, layer["name"]): layer for stage, found in answer.layers.items() for layer in found}
-    return [
-        _join(row, _places(row, reported, layers), analysed)
-        if is_listed and _is_told(row, analysed)
-        else _NOTHING
-        for row, is_listed in zip(rows, listed, strict=True)
-    ]
+    layers = {(stage, layer["name"]): layer for stage, told in answer.layers.items() for layer in told}
+    layer_of, unnamed = dict(zip(table.id, table.layer, strict=False)), _numbers(table)
+    for op in ours.ops:
+        key = op.function, _key(op.output_names, unnamed.get(op.id))
+        analysis, layer = analysed.get(key), layer_of.get(op.id)
+        if op.inserted and analysis is None:
+            continue
+        places: Mapping[str, Any] = {} if op.inserted else reported.get(key, {})
+        if layer is not None:
+            places = layers.get((op.function.rpartition("/")[0], layer), {})
+        yield _join(op, setting, places, analysis)
 
 
 def _join(
-    row: _Row,
-    places: Mapping[str, Any],
-    analysed: Mapping[tuple[str, str], AnalysedOp],
-) -> _Joined:
-    analysis = analysed.get((row.function, row.first))
-    if analysis is not None and analysis.type != row.type:
+    op: PlannedOp, setting: ComputeUnits, places: Mapping[str, Any], analysis: AnalysedOp | None
+) -> PlannedOp:
+    if analysis is not None and analysis.type != op.type:
         analysis = None
     judged = {unit: _judge(unit, places, analysis) for unit in UNITS}
-    return _Joined(
-        backend=_chosen(places, analysis),
-        weight=places.get("weight"),
+    backend = _chosen(places, analysis)
+    costs = {} if analysis is None else {str(b): ms for b, ms in analysis.estimated_ms.items()}
+    choice = Choice(
+        backend=backend,
+        unit=None if backend is None else UNIT_OF[backend],
+        planned_ms=None if backend is None else costs.get(backend),
+        weight=places.get("weight") or 0.0,
+    )
+    return msgspec.structs.replace(
+        op,
         supported={unit: supported for unit, (supported, _) in judged.items()},
-        costs={} if analysis is None else {str(b): ms for b, ms in analysis.estimated_ms.items()},
-        reasons=tuple(reason for _, reasons in judged.values() for reason in reasons),
+        cost_ms=costs,
+        cost_basis=dict.fromkeys(costs, "Core ML"),
+        why=tuple(reason for _, reasons in judged.values() for reason in reasons),
+        advice=(),
+        doubts=(),
+        choices={setting: choice},
     )
 
 
@@ -335,55 +313,18 @@ def _chosen(places: Mapping[str, Any], analysis: AnalysedOp | None) -> Backend |
 
 def _judge(
     unit: ComputeUnit, places: Mapping[str, Any], analysis: AnalysedOp | None
-) -> tuple[int, tuple[Reason, ...]]:
-    """1, 0 or -1 as in `Plan.supported`, and why not."""
+) -> tuple[Support, tuple[Reason, ...]]:
+    """Whether a unit runs it, and why not."""
     if places:
         if unit in places["supported"]:
-            return 1, ()
+            return "yes", ()
     elif analysis is None:
-        return -1, ()
+        return "unknown", ()
     elif any(backend in analysis.estimated_ms for backend in BACKENDS_OF[unit]):
-        return 1, ()
+        return "yes", ()
     messages = analysis.messages if analysis else {}
     said = [messages[backend] for backend in BACKENDS_OF[unit] if backend in messages]
-    return 0, tuple(
+    return "no", tuple(
         Reason(unit=unit, rule=CORE_ML_RULE, text=text, core_ml=text, source="Core ML on this Mac")
         for text in said
     )
-
-
-def _setting(
-    setting: ComputeUnits,
-    rows: Sequence[_Row],
-    known: Sequence[_Joined],
-    ours: Plan,
-) -> SettingPlan:
-    """The chosen backends, and what they cost together, function by function."""
-    backends = list(ours.backends)
-    totals: dict[str, float] = dict.fromkeys(ours.settings[0].functions, 0.0)
-    for row, op in zip(rows, known, strict=True):
-        if op.backend is not None:
-            totals[row.function] = totals.get(row.function, 0.0) + op.costs.get(op.backend, 0.0)
-    weights = tuple(op.weight for op in known)
-    return SettingPlan(
-        compute_units=setting,
-        functions={name: FunctionCost(total, 0) for name, total in totals.items()},
-        backend=tuple(-1 if op.backend is None else backends.index(op.backend) for op in known),
-        weight=weights if any(weight is not None for weight in weights) else (),
-    )
-
-
-def _with_switches(plan: Plan, ops: OpTable) -> SettingPlan:
-    """The plan's setting, with how often the unit changes along the operations of each function."""
-    view = plan.view(ops)
-    functions = view.functions()
-    counted = {
-        name: FunctionCost(cost.total_ms, _switches(functions[name], plan))
-        for name, cost in view.setting.functions.items()
-    }
-    return msgspec.structs.replace(view.setting, functions=counted)
-
-
-def _switches(ops: tuple[PlannedOp, ...], plan: Plan) -> int:
-    units = [plan.backends[backend] for backend, _ in segments(ops) if backend is not None]
-    return sum(a != b for a, b in itertools.pairwise(units))

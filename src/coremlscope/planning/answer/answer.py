@@ -133,14 +133,14 @@ class _OnDevice:
 
     def _view(self, setting: ComputeUnits) -> PlanView | None:
         planned = None if self.plan is None else self.plan.setting(setting)
-        return None if self.plan is None or planned is None else self.plan.view(self.ops, planned)
+        return None if self.plan is None or planned is None else self.plan.view(planned)
 
     def _doubts(self, setting: ComputeUnits) -> list[Doubt]:
         if setting not in self.doubts:
             planned = None if self.plan is None else self.plan.setting(setting)
             estimate = self.estimates[setting]
             kernels = estimate.kernels or self.found.kernels
-            self.doubts[setting] = find_doubts(kernels, self.plan, planned, estimate)
+            self.doubts[setting] = find_doubts(kernels, self.ops, self.plan, planned, estimate)
         return self.doubts[setting]
 
     def answer(self, setting: ComputeUnits, *, is_asked: bool) -> Answer:

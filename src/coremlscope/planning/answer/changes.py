@@ -249,7 +249,7 @@ def _reasons(
     for one in view.setting.what_ifs[:_MOST]:
         if one.hypothesis != "without" or not one.moved or not one.fix or one.saved_s is None:
             continue
-        ops = view.at(one.ops)
+        ops = [view.plan.ops[place] for place in one.ops]
         if all(op.id in covered for op in ops):
             continue
         example = next((op.id for op in ops if not op.inserted), "")

@@ -13,6 +13,7 @@ from coremlscope.planning.answer.settings import main_unit
 from coremlscope.planning.cost.latency.evidence import load_evidence
 from coremlscope.results.answer import AnswerTrust, Certainty, PublishedFigure
 from coremlscope.results.estimate import Estimate, Kernel, Trust
+from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan, SettingPlan
 
 _WORDS: tuple[Certainty, ...] = get_args(Certainty)
@@ -29,12 +30,17 @@ def worst(known: Iterable[Certainty]) -> Certainty:
 
 
 def find_doubts(
-    kernels: Sequence[Kernel], plan: Plan | None, setting: SettingPlan | None, estimate: Estimate
+    kernels: Sequence[Kernel],
+    ops: OpTable,
+    plan: Plan | None,
+    setting: SettingPlan | None,
+    estimate: Estimate,
 ) -> list[Doubt]:
     """Returns what makes an estimate doubtful, the worst first.
 
     Args:
         kernels: The kernels of the estimate.
+        ops: The op table that they refer to.
         plan: The plan that it follows from; None where there is none.
         setting: The setting of it.
         estimate: The estimate.
@@ -47,19 +53,19 @@ def find_doubts(
             at = "" if other.latency is None else f", estimated at {format_duration(other.latency.value)}"
             text = f"too close to call: {other.moved} operations may run on another unit{at}"
             found.append(("unclear", text))
-        elif undecided := _undecided(kernels, setting, estimate):
+        elif undecided := _undecided(kernels, ops, plan, estimate):
             found.append(("unclear", undecided))
     if estimate.own is None and estimate.basis == "extrapolated":
         found.append(("unclear", "few published figures are of this chip"))
     return found
 
 
-def _undecided(kernels: Sequence[Kernel], setting: SettingPlan, estimate: Estimate) -> str:
+def _undecided(kernels: Sequence[Kernel], ops: OpTable, plan: Plan, estimate: Estimate) -> str:
     """Returns which operations may run on another unit, by rates that are assumed or ties; empty for few."""
     held: Counter[str] = Counter()
     for kernel, spent in zip(kernels, estimate.kernel_s, strict=False):
-        columns = setting.alternatives.values()
-        if any(column[row] is not None for column in columns for row in kernel.ops):
+        planned = (plan.ops.get(ops.id[row]) for row in kernel.ops)
+        if any(op is not None and op.choices[estimate.compute_units].alternatives for op in planned):
             held[kernel.kind] += spent  # type: ignore[assignment]
     share = sum(held.values()) / estimate.latency.value
     if share < _VISIBLE:

@@ -9,7 +9,6 @@ from coremlscope.devices import OSRelease
 from coremlscope.model.ir import Model
 from coremlscope.planning.forecast.assumptions import conversion_hint
 from coremlscope.planning.forecast.hazards import find_hazards
-from coremlscope.planning.hazards import HAZARD_OF_RULE
 from coremlscope.planning.hazards.find import find_placed
 from coremlscope.results.hazard import HAZARD_KINDS, Hazard
 from coremlscope.results.model import ModelSummary
@@ -66,9 +65,8 @@ def find_under(setting: PlanView | None, on_every_unit: Sequence[Hazard]) -> tup
         on_every_unit: Those that do not depend on the unit.
     """
     found = list(on_every_unit)
-    # Most plans have no hazards; then their operations, which are many, need no list.
-    if setting is not None and any(one.rule in HAZARD_OF_RULE for one in setting.plan.reasons):
-        found += find_placed(setting)
+    if setting is not None:
+        found += find_placed(setting.plan, setting.compute_units)
     unique = {(one.id, one.text): one for one in found}
     return tuple(sorted(unique.values(), key=lambda one: (not is_met(one), HAZARD_KINDS.index(one.kind))))
 

@@ -10,7 +10,7 @@ from coremlscope.planning.answer.repeats import find_equal_blocks
 from coremlscope.results.answer import HeldTime, TimePart
 from coremlscope.results.estimate import Bound, Estimate, Kernel
 from coremlscope.results.operations import OpTable
-from coremlscope.results.plan import COST_RULE, Plan, Reason, SettingPlan, WhatIf
+from coremlscope.results.plan import COST_RULE, Plan, PlannedOp, Reason, SettingPlan, WhatIf
 
 #: What kernels wait for, where that is not arithmetic.
 _WAITS: Mapping[Bound, str] = {
@@ -79,14 +79,14 @@ def find_held_time(
     rows: dict[str, list[int]] = {}
     reasons: dict[str, Reason] = {}
     for kernel, spent in away:
-        found = [(reason, row) for row in kernel.ops for reason in _obstacles(plan, row)]
+        found = [(reason, row) for row in kernel.ops for reason in _obstacles(plan.ops.get(ops.id[row]))]
         for reason, row in found:
             reasons.setdefault(reason.rule, reason)
             rows.setdefault(reason.rule, []).append(row)
         for rule in {reason.rule for reason, _ in found}:
             held_s[rule] += spent  # type: ignore[assignment]
         if not found and kernel.ops:
-            rule = COST_RULE if plan.supported[NEURAL_ENGINE][kernel.ops[0]] == 1 else "unknown"
+            rule = COST_RULE if _is_supported(plan.ops.get(ops.id[kernel.ops[0]])) else "unknown"
             held_s[rule] += spent  # type: ignore[assignment]
             rows.setdefault(rule, []).extend(kernel.ops)
     texts = {COST_RULE: _COSTS, "unknown": _UNKNOWN} | {rule: one.text for rule, one in reasons.items()}
@@ -115,11 +115,13 @@ def _by_setting(
     return (HeldTime(text=text, unit=NEURAL_ENGINE, rule="setting", ops=number, share=share),)
 
 
-def _obstacles(plan: Plan, row: int) -> list[Reason]:
+def _is_supported(op: PlannedOp | None) -> bool:
+    return op is not None and op.supported.get(NEURAL_ENGINE) == "yes"
+
+
+def _obstacles(op: PlannedOp | None) -> list[Reason]:
     """Returns the rules that keep an operation from the Neural Engine."""
-    if not plan.why:
-        return []
-    return [one for index in plan.why[row] if (one := plan.reasons[index]).unit == NEURAL_ENGINE]
+    return [] if op is None else [reason for reason in op.why if reason.unit == NEURAL_ENGINE]
 
 
 def _rule_of(one: WhatIf) -> str:

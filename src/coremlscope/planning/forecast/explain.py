@@ -22,11 +22,11 @@ from coremlscope.planning.forecast.assumptions import shape_notes, system_notes,
 from coremlscope.planning.forecast.functions import functions_of
 from coremlscope.planning.forecast.planner import plan_functions
 from coremlscope.planning.forecast.what_if import Estimator, estimate_saving
-from coremlscope.planning.placement.backend import BACKENDS_OF, Backend, PlannedCost
+from coremlscope.planning.placement.backend import BACKENDS_OF, Backend, PlannedCost, named
 from coremlscope.planning.placement.coreml_view import Node
 from coremlscope.planning.placement.eligibility import list_reasons
 from coremlscope.planning.placement.hypotheses import Planning, Replanned, force
-from coremlscope.planning.placement.place import PlacedOp, graphs_of
+from coremlscope.planning.placement.place import graphs_of
 from coremlscope.results.explanation import (
     AppliedRule,
     BackendCost,
@@ -35,7 +35,7 @@ from coremlscope.results.explanation import (
     Forced,
     PathStep,
 )
-from coremlscope.results.plan import DEFECTS
+from coremlscope.results.plan import DEFECTS, PlannedOp
 from coremlscope.runtime.execution.sequence_lengths import choose_lengths
 
 #: Operations that are explained where a name selects more.
@@ -43,7 +43,7 @@ _MOST = 5
 _SUGGESTED = 3
 
 #: A function, its plan, a planned operation, and the name of an operation of the file that is part of it.
-_Found = tuple[str, Planning, PlacedOp, str]
+_Found = tuple[str, Planning, PlannedOp, str]
 #: The same with the type and the names by which it is selected.
 _Named = tuple[_Found, str, tuple[str, ...]]
 
@@ -84,7 +84,7 @@ def explain(
         one.key: one.bound.function.graph for one in functions_of(model, None, every=True, shapes=lengths)
     }
     found = _select(planned, graphs, op)
-    found.sort(key=lambda one: -(one[2].cost_ms(compute_units) or 0.0))
+    found.sort(key=lambda one: -(one[2].choices[compute_units].planned_ms or 0.0))
     return Explanations(
         path=str(model.source or ""),
         device=chosen.name,
@@ -132,7 +132,7 @@ def _select(planned: Mapping[str, Planning], graphs: Mapping[str, Graph], wanted
 def _planned(name: str, planning: Planning) -> Iterator[_Named]:
     """Yields the planned operations of a function."""
     for op in planning.placed.ops:
-        yield (name, planning, op, ""), op.type, (op.name, op.id, *op.outputs)
+        yield (name, planning, op, ""), op.type, (op.name, op.id, *op.output_names)
 
 
 def _parts(name: str, planning: Planning, graph: Graph) -> Iterator[_Named]:
@@ -141,8 +141,8 @@ def _parts(name: str, planning: Planning, graph: Graph) -> Iterator[_Named]:
     The latter has its result, else it is the first one that reads the result, perhaps through others.
     """
     known = {op.id: op for op in planning.placed.ops}
-    makers = {made: op for op in planning.placed.ops if not op.inserted for made in op.outputs}
-    hosts: dict[str, PlacedOp] = {}
+    makers = {made: op for op in planning.placed.ops if not op.inserted for made in op.output_names}
+    hosts: dict[str, PlannedOp] = {}
     for op in reversed(list(graph.walk())):
         results = tuple(value.name for value in op.outputs)
         hosting = (at[result] for at in (makers, hosts) for result in results if result in at)
@@ -156,7 +156,7 @@ def _parts(name: str, planning: Planning, graph: Graph) -> Iterator[_Named]:
 def _explain(
     function: str,
     planning: Planning,
-    op: PlacedOp,
+    op: PlannedOp,
     part: str,
     setting: ComputeUnits,
     estimator: Estimator | None,
@@ -171,13 +171,13 @@ def _explain(
         type=op.type,
         function=function,
         part=part,
-        outputs=op.types,
-        output_names=op.outputs,
+        outputs=op.outputs,
+        output_names=op.output_names,
         unit=choice.unit,
-        backend=choice.backend,
+        backend=named(choice.backend),
         alternatives=dict(choice.alternatives),
         planned_ms=planning.placed.total_ms[setting],
-        supported={unit: op.supported(unit) for unit in UNITS},
+        supported=dict(op.supported),
         costs=tuple(_costs(planning, op)),
         path=_path(_in_order(planning, chosen), op.id),
         forced=tuple(_forced(unit, op, again.get(unit), planning, setting, estimator) for unit in UNITS),
@@ -185,12 +185,12 @@ def _explain(
     )
 
 
-def _costs(planning: Planning, op: PlacedOp) -> Iterator[BackendCost]:
+def _costs(planning: Planning, op: PlannedOp) -> Iterator[BackendCost]:
     if op.id not in planning.prices:
         return
     for unit in UNITS:
         for backend in BACKENDS_OF[unit]:
-            yield _cost(backend, unit, planning.prices[op.id][backend], op.supported(unit) == "yes")
+            yield _cost(backend, unit, planning.prices[op.id][backend], op.supported[unit] == "yes")
 
 
 def _cost(backend: Backend, unit: ComputeUnit, cost: PlannedCost, is_supported: bool) -> BackendCost:
@@ -227,7 +227,7 @@ def _path(units: Mapping[str, ComputeUnit | None], op: str) -> tuple[PathStep, .
 
 def _forced(
     unit: ComputeUnit,
-    op: PlacedOp,
+    op: PlannedOp,
     again: Replanned | None,
     planning: Planning,
     setting: ComputeUnits,
@@ -236,7 +236,7 @@ def _forced(
     known = Forced(
         unit=unit,
         is_chosen=op.choices[setting].unit == unit,
-        is_supported=op.supported(unit) == "yes",
+        is_supported=op.supported[unit] == "yes",
         is_allowed=unit in SETTINGS[setting],
     )
     if again is None or known.is_chosen:
@@ -267,24 +267,24 @@ def _in_order(planning: Planning, units: Mapping[str, ComputeUnit | None]) -> di
     return whole
 
 
-def _rules(planning: Planning, op: PlacedOp) -> Iterator[AppliedRule]:
+def _rules(planning: Planning, op: PlannedOp) -> Iterator[AppliedRule]:
     """The rules that apply to an operation: those about single operations, then those about the function."""
     decided = {
         (unit, reason.rule)
-        for unit, verdict in op.verdicts.items()
+        for unit, verdict in planning.verdicts[op.id].items()
         for reason in (*verdict.reasons, *verdict.advice)
     }
     listed = set()
     for reason in list_reasons(planning.graph, planning.device, planning.facts, _node(planning, op)):
         listed.add((reason.unit, reason.rule))
-        runs = reason.effect in ("runs", "confirms") and op.supported(reason.unit) == "yes"
+        runs = reason.effect in ("runs", "confirms") and op.supported[reason.unit] == "yes"
         counts = runs or reason.effect in ("advises", *DEFECTS) or (reason.unit, reason.rule) in decided
         yield AppliedRule(reason=reason, counts=counts)
-    for unit, verdict in op.verdicts.items():
+    for unit, verdict in planning.verdicts[op.id].items():
         for reason in (*verdict.reasons, *verdict.advice, *verdict.doubts):
             if (unit, reason.rule) not in listed:
                 yield AppliedRule(reason=reason, counts=(unit, reason.rule) in decided)
 
 
-def _node(planning: Planning, op: PlacedOp) -> Node:
+def _node(planning: Planning, op: PlannedOp) -> Node:
     return next(node for node in planning.graph.walk() if node.id == op.id)

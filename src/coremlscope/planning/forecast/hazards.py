@@ -13,7 +13,6 @@ from coremlscope.planning.forecast.functions import ModelFunction, functions_of,
 from coremlscope.planning.hazards import HAZARDS, KnownHazard
 from coremlscope.planning.hazards.find import describe_hazard, find_in_function, find_in_model, find_placed
 from coremlscope.results.hazard import HAZARD_KINDS, Hazard
-from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan, PlanView
 
 #: The rows that do not depend on the unit: no plan has them at its operations.
@@ -40,7 +39,7 @@ def find_hazards(
     for one in functions_of(model, None, every=True, shapes=None):
         found += _of_function(one, systems, HAZARDS if view is None else _UNPLACED)
     if view is not None:
-        found += find_placed(view)
+        found += find_placed(view.plan, view.compute_units)
     return tuple(sorted(_merged(found), key=lambda hazard: HAZARD_KINDS.index(hazard.kind)))
 
 
@@ -61,9 +60,7 @@ def _of_function(
     yield from find_in_function(views, producers, one.facts, systems=systems, among=among)
 
 
-def describe_planned_hazards(
-    functions: Sequence[ModelFunction], plans: Sequence[Plan], table: OpTable
-) -> Iterator[Finding]:
+def describe_planned_hazards(functions: Sequence[ModelFunction], plans: Sequence[Plan]) -> Iterator[Finding]:
     """Yields a finding for each hazard of the functions that does not depend on the unit, and for each that a
     plan meets, with the devices and settings where it does."""
     refused = [hazard for one in functions for hazard in _of_function(one, (), _UNPLACED)]
@@ -72,7 +69,7 @@ def describe_planned_hazards(
     for plan in plans:
         for setting in plan.settings:
             where = f"{plan.device}, {plan.os}, {SETTING_WORDS[setting.compute_units]}"
-            for hazard in find_placed(plan.view(table, setting)):
+            for hazard in find_placed(plan, setting.compute_units):
                 found.setdefault((hazard.id.partition("-")[2], hazard.text), []).append((hazard, where))
     for several in found.values():
         hazard = several[0][0]

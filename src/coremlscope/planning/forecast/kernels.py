@@ -19,6 +19,7 @@ from coremlscope.planning.cost.latency.model import estimate
 from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
 from coremlscope.planning.cost.latency.table import KernelTable
 from coremlscope.planning.cost.latency.work import Work, place_kernels
+from coremlscope.planning.patterns.forms import BUFFERS
 from coremlscope.planning.placement.core_ai import crossings
 from coremlscope.planning.placement.place import PlacedFunction
 from coremlscope.results.estimate import Estimate
@@ -72,7 +73,8 @@ class Kernels:
         self, device: Device, settings: Sequence[ComputeUnits], placed: Sequence[PlacedFunction]
     ) -> dict[ComputeUnits, Prediction]:
         """Returns a prediction on a device, as its functions are planned, by setting."""
-        ops = [op for one in placed for op in one.ops if not op.follows]
+        # What converts outputs runs where they are computed.
+        ops = [op for one in placed for op in one.ops if not (op.inserted and op.type == BUFFERS[1])]
         return {
             setting: Prediction(
                 kernels=self,

@@ -37,7 +37,7 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def under(self, settings: Sequence[ComputeUnits]) -> PlacedFunction:
         """Returns the plan under other settings."""
         one = self.planning
-        return place(one.graph, one.verdicts, one.prices, one.transition_costs, settings)
+        return place(one.graph, one.verdicts, one.prices, one.transition_costs, settings, one.placed.name)
 
 
 def place_function(
@@ -87,7 +87,7 @@ def _place(
         verdicts=verdicts,
         prices=prices,
         transition_costs=transitions,
-        placed=place(graph, verdicts, prices, transitions, settings),
+        placed=place(graph, verdicts, prices, transitions, settings, function.key),
     )
     again = {setting: weigh_reasons(planning, setting) for setting in advised}
     return Placed(planning=planning, replanned=again)
@@ -124,7 +124,7 @@ def _place_for_core_ai(
         verdicts=verdicts,
         prices={},
         transition_costs=rate_table(device).transition_costs,
-        placed=place_by_preference(graph, verdicts, settings, preferences),
+        placed=place_by_preference(graph, verdicts, settings, preferences, function.key),
     )
     return Placed(planning=planning, notes=(note,) if note and "all" in (advised or settings) else ())
 

@@ -21,7 +21,6 @@ from coremlscope.planning.cost.latency.recorded import record
 from coremlscope.planning.cost.latency.running import find_slow_loads
 from coremlscope.planning.cost.planned.rates import RateTable, rate_table
 from coremlscope.planning.forecast.assumptions import shape_notes, system_findings, system_notes, weight_notes
-from coremlscope.planning.forecast.columns import tabulate
 from coremlscope.planning.forecast.estimates import (
     add_evidence,
     estimate_predictions,
@@ -39,6 +38,7 @@ from coremlscope.planning.forecast.model_findings import (
     weigh_remarks,
 )
 from coremlscope.planning.forecast.placed import Placed, crossing_notes, place_function
+from coremlscope.planning.forecast.plans import make_plan
 from coremlscope.planning.forecast.tabular import tabular_kernels
 from coremlscope.planning.forecast.unplanned import (
     nothing_known,
@@ -171,13 +171,13 @@ def forecast(
     for one in places:
         system = system_notes(model, one.device.os, is_planned=bool(functions))
         notes = [*first, *system, *about, *_placement_notes(one.placed, settings[0])]
-        plan = _tabulate(ops, one, settings, notes, kernels.unknown, is_core_ai=is_core_ai(model))
-        plans.append(_with_estimates(_with_what_ifs(plan, ops, functions, one), one))
+        plan = _make_plan(ops, one, settings, notes, kernels.unknown, is_core_ai=is_core_ai(model))
+        plans.append(_with_estimates(_with_what_ifs(plan, functions, one), one))
 
     memory = MemoryModel.of(model, ops, function)
     findings = (
         *find_shortages(memory, devices),
-        *describe_planned_hazards(main, [plan.under(advised or settings) for plan in plans], ops),
+        *describe_planned_hazards(main, [plan.under(advised or settings) for plan in plans]),
         *_remarks_on(main, places, advised, is_core_ai=is_core_ai(model)),
     )
     if not with_estimates:
@@ -347,7 +347,7 @@ def _placement_notes(placed: Mapping[str, Placed], setting: ComputeUnits) -> Ite
     yield from crossing_notes(placed, setting)
 
 
-def _tabulate(
+def _make_plan(
     ops: OpTable,
     on: _OnDevice,
     settings: Sequence[ComputeUnits],
@@ -360,13 +360,13 @@ def _tabulate(
     rates = None if is_core_ai else rate_table(on.device)
     costs, transitions = (rates.name, rates.transition_costs) if rates else ("", None)
     functions = {name: one.function for name, one in on.placed.items()}
-    plan = tabulate(ops, on.device, functions, settings, costs, notes, transitions)
+    plan = make_plan(ops, on.device, functions, settings, costs, notes, transitions)
     return replace(plan, left_out=unknown.text, left_out_share=unknown.share)
 
 
-def _with_what_ifs(plan: Plan, ops: OpTable, functions: Sequence[ModelFunction], on: _OnDevice) -> Plan:
+def _with_what_ifs(plan: Plan, functions: Sequence[ModelFunction], on: _OnDevice) -> Plan:
     """Returns a plan with what each reason costs under each setting."""
-    columns = {id_: column for column, id_ in enumerate((*ops.id, *(op.id for op in plan.inserted)))}
+    places = {op.id: place for place, op in enumerate(plan.ops)}
     found: dict[ComputeUnits, list[WhatIf]] = {one.compute_units: [] for one in plan.settings}
     for one in functions:
         replanned = on.placed[one.key].replanned
@@ -374,7 +374,7 @@ def _with_what_ifs(plan: Plan, ops: OpTable, functions: Sequence[ModelFunction],
         for setting, several in replanned.items():
             prediction = predictions.get(setting)
             estimator = None if prediction is None else prediction.estimate
-            found[setting] += describe_what_ifs(several, one.key, columns, estimator)
+            found[setting] += describe_what_ifs(several, one.key, places, estimator)
     settings = [replace(one, what_ifs=tuple(found[one.compute_units])) for one in plan.settings]
     return replace(plan, settings=tuple(settings))
 
@@ -389,12 +389,8 @@ def _with_estimates(plan: Plan, on: _OnDevice) -> Plan:
             continue
         found, other = prediction.estimate(), one.other_plan
         if other is not None:
-            moved = {
-                op.id: rival
-                for placed in on.main.values()
-                for op in placed.function.ops
-                if (rival := op.choices[one.compute_units].rival) is not None
-            }
+            rivals = (placed.function.rivals for placed in on.main.values())
+            moved = {id_: unit for of in rivals for id_, unit in of.get(one.compute_units, {}).items()}
             other = replace(other, latency=prediction.estimate(moved).latency, planned=found.latency)
         functions = dict(one.functions)
         functions_of_ops = {op.id: name for name, placed in on.main.items() for op in placed.function.ops}

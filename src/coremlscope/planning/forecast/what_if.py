@@ -25,7 +25,7 @@ _TRANSITIONS: tuple[Bound, ...] = ("dispatch", "switches")
 def describe_what_ifs(
     replanned: Sequence[Replanned],
     function: str,
-    columns: Mapping[str, int],
+    places: Mapping[str, int],
     estimator: Estimator | None = None,
 ) -> list[WhatIf]:
     """Describes a function's plans under hypotheses.
@@ -33,7 +33,7 @@ def describe_what_ifs(
     Args:
         replanned: The plans.
         function: The function.
-        columns: The columns of the operations in the plan, by id.
+        places: The places of the operations in the plan, by id.
         estimator: Estimates a prediction; None where the function is not estimated.
     """
     now = None if estimator is None else estimator({})
@@ -42,7 +42,7 @@ def describe_what_ifs(
         saved = None
         if estimator is not None and now is not None and one.moved:
             saved = estimate_saving(now, estimator(one.moved))
-        shown = [reason for id_, reason in one.reasons.items() if id_ in columns]
+        shown = [reason for id_, reason in one.reasons.items() if id_ in places]
         reason = next(iter(shown), None)
         found.append(
             WhatIf(
@@ -55,7 +55,7 @@ def describe_what_ifs(
                 confidence=least_known(one.confidence for one in shown) if shown else "measured",
                 source=reason.source if reason else COST_SOURCE,
                 varies=len({reason.text for reason in shown}) > 1,
-                ops=tuple(columns[id_] for id_ in one.ops if id_ in columns),
+                ops=tuple(places[id_] for id_ in one.ops if id_ in places),
                 moved=Counter(one.moved.values()),
                 planned_ms=one.total_ms,
                 saved_ms=one.saved_ms,

@@ -10,7 +10,7 @@ from coremlscope.base.findings import Finding, least_known
 from coremlscope.base.units import shown
 from coremlscope.devices.catalog import find_device
 from coremlscope.devices.release import OSRelease
-from coremlscope.devices.unit import CPU, SETTINGS, UNIT_WORDS, UNITS
+from coremlscope.devices.unit import CPU, SETTINGS, UNIT_WORDS, UNITS, ComputeUnits
 from coremlscope.model.ir import Model, Pipeline, Program
 from coremlscope.ops.view import CONTRADICTIONS, BoundGraph, CannotInfer, CannotLower, OpView
 from coremlscope.planning.hazards import HAZARD_OF_RULE, HAZARDS
@@ -20,7 +20,7 @@ from coremlscope.planning.patterns.rule import GraphContext, ProgramFacts, Rule,
 from coremlscope.planning.patterns.scopes import describe_scope
 from coremlscope.planning.patterns.verdict import SPREAD
 from coremlscope.results.hazard import HAZARD_KINDS, Hazard
-from coremlscope.results.plan import DEFECTS, PlannedOp, PlanView, Reason
+from coremlscope.results.plan import DEFECTS, Plan, PlannedOp, Reason
 from coremlscope.runtime.execution.binding import bind_model
 
 #: Raised where an argument is absent, only known at run time, in a missing file, or not valid.
@@ -152,20 +152,21 @@ def _applies(pattern: OpPattern, view: OpView, context: RuleContext) -> bool | s
         return False
 
 
-def find_placed(view: PlanView) -> list[Hazard]:
+def find_placed(plan: Plan, setting: ComputeUnits) -> list[Hazard]:
     """Returns the hazards that operations meet where one setting of a plan puts them, the gravest first.
 
     Those are defects on the unit where an operation runs, or may run, and forms on which the compiler of a
     unit of the setting fails.
     """
-    units = SETTINGS[view.compute_units]
+    units = SETTINGS[setting]
     found: dict[str, list[tuple[Reason, PlannedOp]]] = {}
-    for op in view.ops:
+    for op in plan.ops:
         for reason in () if op.inserted else (*op.advice, *op.why):
             row = HAZARD_OF_RULE.get(reason.rule)
             if row is None or reason.text.startswith(SPREAD):
                 continue
-            may_run = reason.unit == op.unit or reason.unit in op.alternatives
+            chosen = op.choices[setting]
+            may_run = reason.unit == chosen.unit or reason.unit in chosen.alternatives
             if may_run if reason.effect in DEFECTS else reason.unit in units:
                 found.setdefault(row.id, []).append((reason, op))
     hazards = [
@@ -175,7 +176,9 @@ def find_placed(view: PlanView) -> list[Hazard]:
             units=tuple(dict.fromkeys(reason.unit for reason, _ in met)),
             confidence=least_known(reason.confidence for reason, _ in met),
             ops={op.id: op.name for _, op in met},
-            is_certain=any(reason.effect not in DEFECTS or reason.unit == op.unit for reason, op in met),
+            is_certain=any(
+                reason.effect not in DEFECTS or reason.unit == op.choices[setting].unit for reason, op in met
+            ),
         )
         for met in found.values()
     ]

@@ -26,6 +26,14 @@ BACKENDS_OF: dict[ComputeUnit, tuple[Backend, ...]] = {
     unit: tuple(backend for backend in BACKENDS if UNIT_OF[backend] == unit) for unit in UNIT_OF.values()
 }
 
+_NAMED: dict[str, Backend] = {str(backend): backend for backend in BACKENDS}
+
+
+def named(name: str | None) -> Backend | None:
+    """The backend of that name, as plans of Core ML have it; None for none."""
+    return None if name is None else _NAMED[name]
+
+
 #: How a planned cost is known, best first:
 #: `Apple`      reported by Core ML itself;
 #: `recovered`  the formula reproduces published costs to all digits;

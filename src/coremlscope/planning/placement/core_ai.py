@@ -18,8 +18,8 @@ from coremlscope.planning.patterns.verdict import Verdict
 from coremlscope.planning.placement.backend import BACKENDS_OF, UNIT_OF, Backend
 from coremlscope.planning.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.planning.placement.eligibility import Verdicts
-from coremlscope.planning.placement.place import Choice, PlacedFunction, graphs_of, list_ops
-from coremlscope.results.plan import Undecided
+from coremlscope.planning.placement.place import PlacedFunction, graphs_of, list_ops
+from coremlscope.results.plan import Choice, Undecided
 
 _ACCELERATORS: tuple[ComputeUnit, ...] = (NEURAL_ENGINE, GPU)
 
@@ -38,6 +38,7 @@ def place_by_preference(
     verdicts: Verdicts,
     settings: Sequence[ComputeUnits],
     preferences: Mapping[ComputeUnits, tuple[ComputeUnit, ...]] = PREFERENCES,
+    name: str = "",
 ) -> PlacedFunction:
     """Places each operation on the first unit of the preference that runs it.
 
@@ -46,14 +47,16 @@ def place_by_preference(
         verdicts: Which units run each operation.
         settings: For which settings of compute units.
         preferences: The order in which units are preferred, by setting.
+        name: The function's name in plans; empty for that of the graph.
     """
     choices: dict[str, dict[ComputeUnits, Choice]] = {node.id: {} for node in graph.walk()}
     for setting in settings:
         for id_, backend in _backends(graph, verdicts, preferences[setting]).items():
             choices[id_][setting] = _choice(verdicts[id_], setting, backend)
+    name = name or graph.name
     return PlacedFunction(
-        name=graph.name,
-        ops=tuple(list_ops(graph, verdicts, {}, choices)),
+        name=name,
+        ops=tuple(list_ops(graph, name, verdicts, {}, choices)),
         total_ms=dict.fromkeys(settings, 0.0),
     )
 
@@ -105,4 +108,5 @@ def _choice(
         for unit in _ACCELERATORS:
             if unit != UNIT_OF[backend] and verdicts[unit].supported == "yes":
                 others[unit] = "unpublished"
-    return Choice(backend=backend, alternatives=others)
+    chosen = None if backend is None else UNIT_OF[backend]
+    return Choice(backend=backend, unit=chosen, alternatives=others)

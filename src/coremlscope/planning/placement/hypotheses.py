@@ -11,14 +11,13 @@ from coremlscope.devices.chip import Device
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, SETTINGS, ComputeUnit, ComputeUnits
 from coremlscope.planning.patterns.rule import ProgramFacts
 from coremlscope.planning.patterns.verdict import Reason, Verdict
-from coremlscope.planning.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost
+from coremlscope.planning.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost, named
 from coremlscope.planning.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.planning.placement.eligibility import Verdicts
-from coremlscope.planning.placement.place import Choice, PlacedFunction, PlacedOp, graphs_of, path_costs
+from coremlscope.planning.placement.place import PlacedFunction, graphs_of, path_costs
 from coremlscope.planning.placement.replan import Costs, replan
 from coremlscope.planning.placement.search import TransitionCosts
-from coremlscope.planning.placement.segments import find_segments
-from coremlscope.results.plan import EQUAL_COST_MS, TIE_MS, Hypothesis
+from coremlscope.results.plan import EQUAL_COST_MS, TIE_MS, Choice, Hypothesis, PlannedOp, find_segments
 
 #: Fastest first, as people look for them.
 _ORDER: tuple[ComputeUnit, ...] = (NEURAL_ENGINE, GPU, CPU)
@@ -147,7 +146,7 @@ def _plan_again(planning: Planning, setting: ComputeUnits, groups: Sequence[_Gro
     for one in graphs_of(planning.graph):
         costs = path_costs(one, planning.verdicts, planning.prices, setting)
         ids = [node.id for node in one.nodes if not node.follows]
-        known = [ops[id_].choices[setting].backend for id_ in ids]
+        known = [named(ops[id_].choices[setting].backend) for id_ in ids]
         chosen = [backend or min(cost) for backend, cost in zip(known, costs, strict=True)]
         changes = [_changes(group, ids) for group in groups]
         base, *found = replan(costs, [{}, *changes], chosen, planning.transition_costs)
@@ -215,8 +214,8 @@ def _assume(
             others = {backend: ms for backend, ms in allowed.items() if UNIT_OF[backend] != unit}
             yield from _doubt(unit, verdict.doubts, others)
             continue
-        if unit in runs and unit != CPU and not node.inserted and planned.backend is not None:
-            gain = prices[planned.backend] - min(there.values())
+        if unit in runs and unit != CPU and not node.inserted and planned.planned_ms is not None:
+            gain = planned.planned_ms - min(there.values())
             if gain > EQUAL_COST_MS:
                 yield _Assumption("moved", unit, "", None, there, gain)
         if not _is_faster(unit, planned.unit):
@@ -248,7 +247,7 @@ def _replanned(
     path: Mapping[str, ComputeUnit | None],
     total_ms: float,
     planned_ms: float,
-    ops: Mapping[str, PlacedOp],
+    ops: Mapping[str, PlannedOp],
     setting: ComputeUnits,
 ) -> Replanned:
     moved = {

@@ -9,78 +9,23 @@ from msgspec.structs import replace
 
 from coremlscope.devices.unit import SETTINGS, ComputeUnit, ComputeUnits
 from coremlscope.model.ir import describe_type
-from coremlscope.planning.patterns.verdict import Support, Verdict
+from coremlscope.planning.patterns.verdict import Verdict
 from coremlscope.planning.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost
 from coremlscope.planning.placement.coreml_view import CoreMLGraph
 from coremlscope.planning.placement.eligibility import Verdicts, only_fails
 from coremlscope.planning.placement.rivals import Cell, find_rival, is_exact
 from coremlscope.planning.placement.search import Route, TransitionCosts, search
-from coremlscope.planning.placement.segments import Segment, find_segments
 from coremlscope.planning.placement.ties import settle
-from coremlscope.results.plan import TIE_MS, Undecided
-
-
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """Where one operation goes under one setting of compute units.
-
-    Attributes:
-        backend: The backend; None where no unit is known to run it.
-        weight: Its planned cost over the sum of its graph's, as MLComputePlan gives it.
-        detour_ms: As in `SettingPlan`, by unit; so is the next one.
-        alternatives: Why it may go to other units as well.
-        rival: Its unit in the other plan that is too close to call; None where there is none.
-    """
-
-    backend: Backend | None
-    weight: float = 0.0
-    detour_ms: Mapping[ComputeUnit, float] = msgspec.field(default_factory=dict)
-    alternatives: Mapping[ComputeUnit, Undecided] = msgspec.field(default_factory=dict)
-    rival: ComputeUnit | None = None
-
-    @property
-    def unit(self) -> ComputeUnit | None:
-        """The compute unit."""
-        return None if self.backend is None else UNIT_OF[self.backend]
-
-
-class PlacedOp(msgspec.Struct, frozen=True, kw_only=True):
-    """An operation and where it goes.
-
-    Attributes:
-        id: As in the file; see `coreml_view` for those that Core ML inserts.
-        name: The author's name.
-        type: Apple's name of the operation.
-        outputs: Names of its results.
-        types: Types of its results, as MIL text writes them.
-        inserted: True where the file does not hold it.
-        follows: True where it runs where its input is computed.
-        depth: How many operations with nested graphs it lies within.
-        costs: By backend that may run it.
-        verdicts: By unit.
-        choices: By setting.
-    """
-
-    id: str
-    name: str
-    type: str
-    outputs: tuple[str, ...]
-    types: tuple[str, ...]
-    inserted: bool
-    follows: bool
-    depth: int
-    costs: Mapping[Backend, PlannedCost]
-    verdicts: Mapping[ComputeUnit, Verdict]
-    choices: Mapping[ComputeUnits, Choice]
-
-    def supported(self, unit: ComputeUnit) -> Support:
-        """Returns True if a unit can run it."""
-        return self.verdicts[unit].supported
-
-    def cost_ms(self, setting: ComputeUnits) -> float | None:
-        """Its planned cost where it goes; None where it goes nowhere or that is not known."""
-        backend = self.choices[setting].backend
-        cost = self.costs.get(backend) if backend is not None else None
-        return None if cost is None else cost.ms
+from coremlscope.results.plan import (
+    TIE_MS,
+    Choice,
+    PlannedOp,
+    Reason,
+    Segment,
+    Support,
+    Undecided,
+    find_segments,
+)
 
 
 class PlacedFunction(msgspec.Struct, frozen=True):
@@ -90,11 +35,14 @@ class PlacedFunction(msgspec.Struct, frozen=True):
         name: The function.
         ops: Its operations in order, nested ones after their owner.
         total_ms: By setting: the planned cost of the cheapest path, launches and switches included.
+        rivals: By setting: the unit of each operation, by id, in the other plan that is too close to call;
+            empty where there is none.
     """
 
     name: str
-    ops: tuple[PlacedOp, ...]
+    ops: tuple[PlannedOp, ...]
     total_ms: Mapping[ComputeUnits, float]
+    rivals: Mapping[ComputeUnits, Mapping[str, ComputeUnit]] = {}
 
     def segments(self, setting: ComputeUnits) -> list[Segment]:
         """The segments of the plan, in order."""
@@ -111,6 +59,7 @@ def place(
     prices: Mapping[str, Mapping[Backend, PlannedCost]],
     transition_costs: TransitionCosts,
     settings: Sequence[ComputeUnits],
+    name: str = "",
 ) -> PlacedFunction:
     """Plans a function.
 
@@ -120,18 +69,24 @@ def place(
         prices: What each operation costs on each backend, by id.
         transition_costs: What else a path costs.
         settings: For which settings of compute units.
+        name: Its name in plans; empty for that of the graph.
     """
     choices: dict[str, dict[ComputeUnits, Choice]] = {node.id: {} for node in graph.walk()}
     totals = dict.fromkeys(settings, 0.0)
-    for one in graphs_of(graph):
-        for setting, (placed, total_ms) in _route(one, verdicts, prices, transition_costs, settings).items():
-            for node, choice in zip(one.nodes, placed, strict=True):
+    rivals: dict[ComputeUnits, dict[str, ComputeUnit]] = {setting: {} for setting in settings}
+    for inner in graphs_of(graph):
+        for setting in settings:
+            path = _plan_path(inner, verdicts, prices, transition_costs, setting)
+            totals[setting] += path.total_ms
+            rivals[setting].update(path.rivals)
+            for node, choice in zip(inner.nodes, path.choices, strict=True):
                 choices[node.id][setting] = choice
-            totals[setting] += total_ms
+    name = name or graph.name
     return PlacedFunction(
-        name=graph.name,
-        ops=tuple(list_ops(graph, verdicts, prices, choices)),
+        name=name,
+        ops=tuple(list_ops(graph, name, verdicts, prices, choices)),
         total_ms=totals,
+        rivals=rivals,
     )
 
 
@@ -218,27 +173,72 @@ def path_costs(
     return [cell.costs_ms for cell in _cells(graph, verdicts, prices, setting)]
 
 
-def _route(
+class _Path(msgspec.Struct, frozen=True):
+    """The plan of one graph under one setting: by node, and the units of a plan too close to call, by id."""
+
+    choices: Sequence[Choice]
+    total_ms: float
+    rivals: Mapping[str, ComputeUnit]
+
+
+def _plan_path(
     graph: CoreMLGraph,
     verdicts: Verdicts,
     prices: Mapping[str, Mapping[Backend, PlannedCost]],
     transition_costs: TransitionCosts,
-    settings: Sequence[ComputeUnits],
-) -> dict[ComputeUnits, tuple[list[Choice], float]]:
-    """One graph's cheapest path under each setting, and its cost in milliseconds."""
-    cells = {setting: _cells(graph, verdicts, prices, setting) for setting in settings}
-    routes = {setting: _search(cells[setting], transition_costs, setting) for setting in settings}
-    found = {}
-    for setting, route in routes.items():
-        rival = find_rival(cells[setting], route.backends, transition_costs, setting)
-        of_ops = iter(_choices(route, [cell.allowed for cell in cells[setting]], rival))
-        placed: list[Choice] = []
-        for node in graph.nodes:
-            last = placed[-1] if placed else Choice(backend=None)
-            before = Choice(backend=last.backend, rival=last.rival)
-            placed.append(before if node.follows else next(of_ops))
-        found[setting] = _weighted(graph, prices, placed), route.total_ms
-    return found
+    setting: ComputeUnits,
+) -> _Path:
+    """One graph's cheapest path under a setting; operations that follow others go where these go."""
+    cells = _cells(graph, verdicts, prices, setting)
+    route = _search(cells, transition_costs, setting)
+    rival = find_rival(cells, route.backends, transition_costs, setting)
+    allowed = [cell.allowed for cell in cells]
+    rows = zip(route.backends, allowed, _detours(route, allowed), rival or [None] * len(cells), strict=True)
+    placed: list[tuple[Backend | None, Mapping[ComputeUnit, float], ComputeUnit | None]] = []
+    for node in graph.nodes:
+        if node.follows:
+            backend, _, other = placed[-1] if placed else (None, {}, None)
+            placed.append((backend, {}, other))
+            continue
+        chosen, backends, detour, other = next(rows)
+        placed.append((chosen, detour, other) if backends else (None, {}, None))
+    spent = [
+        prices[node.id][backend].ms
+        if backend is not None and verdicts[node.id][UNIT_OF[backend]].supported == "yes"
+        else None
+        for node, (backend, *_) in zip(graph.nodes, placed, strict=True)
+    ]
+    total = sum(ms or 0.0 for ms in spent)
+    return _Path(
+        choices=[
+            Choice(
+                backend=backend,
+                unit=None if backend is None else UNIT_OF[backend],
+                planned_ms=ms,
+                weight=(ms or 0.0) / total if total else 0.0,
+                detour_ms=detour,
+                alternatives={} if node.follows else _alternatives(backend, detour, other),
+            )
+            for node, (backend, detour, other), ms in zip(graph.nodes, placed, spent, strict=True)
+        ],
+        total_ms=route.total_ms,
+        rivals={
+            node.id: other for node, (*_, other) in zip(graph.nodes, placed, strict=True) if other is not None
+        },
+    )
+
+
+def _alternatives(
+    backend: Backend | None, detour_ms: Mapping[ComputeUnit, float], rival: ComputeUnit | None
+) -> dict[ComputeUnit, Undecided]:
+    """The other units where an operation may go as well, and why."""
+    others: dict[ComputeUnit, Undecided] = {}
+    if backend is not None and rival is not None and rival != UNIT_OF[backend]:
+        others[rival] = "rates"
+    for unit, more in detour_ms.items():
+        if more < TIE_MS:
+            others[unit] = "tie"
+    return others
 
 
 def _search(cells: Sequence[Cell], transition_costs: TransitionCosts, setting: ComputeUnits) -> Route:
@@ -248,38 +248,6 @@ def _search(cells: Sequence[Cell], transition_costs: TransitionCosts, setting: C
     if is_exact(cells, transition_costs, setting):
         return replace(route, backends=settle(costs, transition_costs, route))
     return route
-
-
-def _weighted(
-    graph: CoreMLGraph, prices: Mapping[str, Mapping[Backend, PlannedCost]], placed: Sequence[Choice]
-) -> list[Choice]:
-    """The choices with their weights."""
-    spent = [
-        0.0 if choice.backend is None else prices[node.id][choice.backend].ms
-        for node, choice in zip(graph.nodes, placed, strict=True)
-    ]
-    total = sum(spent)
-    return [
-        replace(choice, weight=ms / total if total else 0.0) for choice, ms in zip(placed, spent, strict=True)
-    ]
-
-
-def _choices(
-    route: Route, allowed: Sequence[tuple[Backend, ...]], rival: Sequence[ComputeUnit]
-) -> Iterator[Choice]:
-    """Yields where each operation goes, and the other units where it may go as well; without weights."""
-    rivals: Sequence[ComputeUnit | None] = rival or [None] * len(allowed)
-    for backend, backends, detour, other in zip(
-        route.backends, allowed, _detours(route, allowed), rivals, strict=True
-    ):
-        if not backends:
-            yield Choice(backend=None)
-            continue
-        others: dict[ComputeUnit, Undecided] = {}
-        if other is not None and other != UNIT_OF[backend]:
-            others[other] = "rates"
-        others |= {unit: "tie" for unit, more in detour.items() if more < TIE_MS}
-        yield Choice(backend=backend, detour_ms=detour, alternatives=others, rival=other)
 
 
 def _allowed(verdicts: Mapping[ComputeUnit, Verdict], setting: ComputeUnits) -> tuple[Backend, ...]:
@@ -307,44 +275,64 @@ def _detours(route: Route, allowed: Sequence[tuple[Backend, ...]]) -> list[dict[
 
 def list_ops(
     graph: CoreMLGraph,
+    function: str,
     verdicts: Verdicts,
     prices: Mapping[str, Mapping[Backend, PlannedCost]],
     choices: Mapping[str, Mapping[ComputeUnits, Choice]],
-    depth: int = 0,
-) -> list[PlacedOp]:
-    """Returns the operations of a graph in order, nested ones after their owner.
+) -> Iterator[PlannedOp]:
+    """Yields the operations of a graph in order, nested ones after their owner.
 
     Args:
         graph: The function.
+        function: Its name in plans.
         verdicts: Which units run each operation.
         prices: What each operation costs, by id; empty where costs are not known.
         choices: Where each operation goes, by id and setting.
-        depth: How many operations with nested graphs it lies within.
     """
-    found = []
-    for node in graph.nodes:
-        op, known = node.view.op, verdicts[node.id]
-        costs = prices.get(node.id, {})
-        if any(known[UNIT_OF[backend]].supported != "yes" for backend in costs):
-            costs = {b: cost for b, cost in costs.items() if known[UNIT_OF[b]].supported == "yes"}
-        types = tuple(describe_type(value.type) for value in node.view.outputs)
-        names = tuple(value.name for value in op.outputs)
-        name = op.type if node.inserted else op.name
-        found.append(
-            PlacedOp(
-                id=node.id,
-                name=name,
-                type=op.type,
-                outputs=names,
-                types=types,
-                inserted=node.inserted,
-                follows=node.follows,
-                depth=depth,
-                costs=costs,
-                verdicts=known,
-                choices=choices[node.id],
-            )
+    shared: dict[object, _Facts] = {}
+    for node in graph.walk():
+        op, by_unit, costs = node.view.op, verdicts[node.id], prices.get(node.id, {})
+        key = (id(costs), *map(id, by_unit.values()))
+        facts = shared.get(key)
+        if facts is None:
+            facts = shared[key] = _facts(by_unit, costs)
+        yield PlannedOp(
+            id=node.id,
+            name=op.type if node.inserted else op.name,
+            type=op.type,
+            function=function,
+            output_names=tuple(value.name for value in op.outputs),
+            outputs=tuple(describe_type(value.type) for value in node.view.outputs),
+            inserted=node.inserted,
+            supported=facts.supported,
+            cost_ms=facts.cost_ms,
+            cost_basis=facts.cost_basis,
+            why=facts.why,
+            advice=facts.advice,
+            doubts=facts.doubts,
+            choices=choices[node.id],
         )
-        for block in node.blocks:
-            found.extend(list_ops(block, verdicts, prices, choices, depth + 1))
-    return found
+
+
+class _Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What equal operations share; see `PlannedOp`."""
+
+    supported: Mapping[ComputeUnit, Support]
+    cost_ms: Mapping[str, float]
+    cost_basis: Mapping[str, str]
+    why: tuple[Reason, ...]
+    advice: tuple[Reason, ...]
+    doubts: tuple[Reason, ...]
+
+
+def _facts(by_unit: Mapping[ComputeUnit, Verdict], costs: Mapping[Backend, PlannedCost]) -> _Facts:
+    verdicts = by_unit.values()
+    runs = {b: cost for b, cost in costs.items() if by_unit[UNIT_OF[b]].supported == "yes"}
+    return _Facts(
+        supported={unit: verdict.supported for unit, verdict in by_unit.items()},
+        cost_ms={str(backend): cost.ms for backend, cost in runs.items()},
+        cost_basis={str(backend): cost.basis for backend, cost in runs.items()},
+        why=tuple(reason for verdict in verdicts for reason in verdict.reasons),
+        advice=tuple(reason for verdict in verdicts for reason in verdict.advice),
+        doubts=tuple(reason for verdict in verdicts for reason in verdict.doubts),
+    )

@@ -90,7 +90,7 @@ def _of_profile(profile: Profile) -> Baseline:
             figures["memory", Place(function=function)] = one.memory.peak.value
     for plan in profile.plans:
         for setting in plan.settings if plan.planner != "Core ML" else ():
-            counts = unit_counts(plan.view(profile.ops, setting).ops)
+            counts = unit_counts(plan.ops, setting.compute_units)
             place = Place(
                 function=function, device=plan.device, os=plan.os, compute_units=setting.compute_units
             )

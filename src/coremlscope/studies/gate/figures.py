@@ -157,7 +157,7 @@ class FigureMaker:
             for place, estimate in zip(devices, estimates, strict=True):
                 self._placed[place] = _Placed(estimate=estimate, why=why)
         for (place, device), plan, estimate in zip(devices.items(), found.plans, estimates, strict=False):
-            view = plan.view(ops, plan.setting(setting))
+            view = plan.view(plan.setting(setting))
             hazards = find_hazards(self.model, view, systems=[device.os])
             self._placed[place] = _Placed(view=view, estimate=estimate, hazards=hazards, why=why)
 
@@ -251,11 +251,11 @@ def _share(placed: _Placed) -> Found:
     """Returns the share of operations on the Neural Engine, with those that the evidence does not decide."""
     if placed.view is None:
         return Found(why=placed.why)
-    ops = placed.view.ops
-    total = max(len(ops), 1)
-    there = [op for op in ops if op.unit == NEURAL_ENGINE]
-    sure = sum(not op.alternatives for op in there)
-    possible = len(there) + sum(NEURAL_ENGINE in op.alternatives for op in ops)
+    choices = [op.choices[placed.view.compute_units] for op in placed.view.plan.ops]
+    total = max(len(choices), 1)
+    there = [choice for choice in choices if choice.unit == NEURAL_ENGINE]
+    sure = sum(not choice.alternatives for choice in there)
+    possible = len(there) + sum(NEURAL_ENGINE in choice.alternatives for choice in choices)
     return Found(value=Figure(len(there) / total, sure / total, possible / total, "planned"))
 
 

@@ -12,7 +12,7 @@ import msgspec.structs
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Measurement
-from coremlscope.results.plan import Plan, SettingPlan
+from coremlscope.results.plan import Plan, SettingPlan, unit_counts
 from coremlscope.results.profile import Profile
 from coremlscope.studies.sweep.rows import Row
 
@@ -122,14 +122,7 @@ def _estimated(common: Row, profile: Profile, found: Estimate) -> Row:
     )
 
 
-def _placed(plan: Plan, setting: SettingPlan) -> tuple[Counter[ComputeUnit], float]:
+def _placed(plan: Plan, setting: SettingPlan) -> tuple[Counter[ComputeUnit | None], float]:
     """Returns the number of operations on each unit, and their planned cost in milliseconds."""
-    backends = [(unit, plan.cost_ms[backend]) for backend, unit in plan.backends.items()]
-    counts: Counter[ComputeUnit] = Counter()
-    cost_ms = 0.0
-    for column, place in enumerate(setting.backend):
-        if place >= 0:
-            unit, costs = backends[place]
-            counts[unit] += 1
-            cost_ms += costs[column] or 0.0
-    return counts, cost_ms
+    units = setting.compute_units
+    return unit_counts(plan.ops, units), sum(op.choices[units].planned_ms or 0.0 for op in plan.ops)

@@ -149,7 +149,7 @@ def forecasts_of(found: Forecast, ops: OpTable) -> Iterator[VariantForecast]:
     plans = {(plan.device, plan.os): plan for plan in found.plans}
     for one in found.estimates:
         plan = plans[one.device, one.os]
-        counts = unit_counts(plan.view(ops, plan.setting(one.compute_units)).ops)
+        counts = unit_counts(plan.ops, one.compute_units)
         assert one.memory is not None
         yield VariantForecast(
             device=one.device,

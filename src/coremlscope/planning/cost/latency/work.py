@@ -18,7 +18,7 @@ from coremlscope.devices.unit import CPU, ComputeUnit
 from coremlscope.planning.cost.latency.geometry import Geometry
 from coremlscope.planning.cost.latency.kernels import Flow, Kernel
 from coremlscope.planning.cost.latency.table import Floats, KernelTable
-from coremlscope.planning.placement.segments import find_segments
+from coremlscope.results.plan import find_segments
 
 #: Cuts a kernel into those of groups of its operations.
 Cut = Callable[[Kernel, Sequence[Sequence[str]]], Sequence[Kernel]]
