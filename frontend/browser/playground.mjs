@@ -48,6 +48,15 @@ try {
   seen.sent = await page.evaluate(trySending);
   seen.complaints.length = before;
 
+  // The address names a device that only the answer for every chip has, and a setting; a mistake is one click from its fix.
+  await page.goto(`${url}?device=${encodeURIComponent("M2, macOS 27")}&units=cpu_only&op=main%2F1`);
+  await openExample(page, "A text encoder");
+  await page.locator(".open-progress").waitFor({ state: "detached" });
+  seen.shared = { device: await chosenDevice(page), address: new URL(page.url()).search };
+  await page.getByRole("button", { name: "See it mended" }).click();
+  await page.waitForFunction(() => document.title.includes("TextEncoderMended"));
+  seen.mended = await page.title();
+
   // A report that is loaded again is gone, and going back leads to the start page as before.
   await context.setOffline(true);
   await page.reload();

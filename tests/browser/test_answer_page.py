@@ -49,7 +49,7 @@ def _expected(profile: Profile, folder: Path) -> dict[str, Any]:
     assert first.latency is not None
     low, high = (format_duration(end) for end in (first.latency.low, first.latency.high))
     tone = "doubt" if first.trust.certainty != "likely" else "kept"
-    swift = [f"Copy {one.code}" for one in first.changes if one.id in ("setting", "avoid")]
+    swift = [f"Copy Swift: {one.code}" for one in first.changes if one.id in ("setting", "avoid")]
     doubts = (f"{one}." for one in first.trust.doubts[1:])
     trust = [first.trust.accuracy, *doubts, *profile.estimates[0].notes]
     return {
@@ -106,5 +106,6 @@ def _change(one: Proposal, folder: Path) -> list[str]:
         marks = [one.certainty, *([] if one.is_planned_again else ["not planned again"])]
     marks += ["overlaps those above"] if one.overlaps else []
     command = one.command.replace(f"{folder}/", "")
-    copies = (f"Copy {line}" for line in (one.code, command) if line)
+    lines = {"code": one.code, "command": command}
+    copies = [f"Copy {what}: {line}" for what, line in lines.items() if line]
     return [one.text, saving, ", ".join(marks), *copies]

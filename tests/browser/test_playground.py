@@ -111,6 +111,11 @@ def test_two_models_are_compared(seen: dict[str, Any]) -> None:
     assert "TextEncoder.mlpackage.zip · TextEncoderMended.mlpackage.zip" in seen["compared"]
 
 
+def test_the_address_holds_device_and_setting_but_nothing_of_the_model(seen: dict[str, Any]) -> None:
+    assert seen["shared"] == {"device": "M2, macOS 27", "address": "?device=M2%2C+macOS+27&units=cpu_only"}
+    assert seen["mended"] == seen["compared"]
+
+
 def test_nothing_is_requested_once_it_is_loaded(seen: dict[str, Any]) -> None:
     assert seen["requests"] == []
     assert seen["foreign"] == []

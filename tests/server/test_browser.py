@@ -93,7 +93,7 @@ def _forecast(answer: dict[str, Any]) -> dict[str, Any]:
 def test_a_package_and_an_archive_of_it_are_planned_and_estimated(folder: Path) -> None:
     package, archive = _ask_all(folder, [(["Small.mlpackage"], "first"), (["Small.mlpackage.zip"], "first")])
     profile = api.estimate(
-        folder / "Small.mlpackage", ["m4", "m1", "a18-pro", "a17-pro"], compute_units="every"
+        folder / "Small.mlpackage", ["a18-pro", "a17-pro", "m4", "m1"], compute_units="every"
     )
     native = page_payload(to_page_values(profile))
     assert _forecast(package) == json.loads(json.dumps(_forecast({"payload": native})))

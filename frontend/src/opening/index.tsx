@@ -16,9 +16,13 @@ export interface Example {
   text: string;
   /** Names of files; two are compared. */
   files: readonly string[];
+  /** The example next to the same one with its mistake mended. */
+  fix?: Example;
 }
 
 interface Shown extends Question {
+  /** The example that it is; none for a person's own model. */
+  example?: Example | undefined;
   title: string;
   payload: Payload;
   /** Changes with each payload, so that its page is made anew; its place is in the address. */
@@ -53,8 +57,8 @@ export function Opening(props: {
     begin?.().catch((error: Error) =>
       setProblem({ error: `Python could not be loaded: ${error.message}`, hint: "check the network, and load the page again" }),
     );
-    // A page that is loaded again shows nothing yet.
-    history.replaceState(null, "", location.pathname);
+    // A page that is loaded again shows nothing yet; a device and a setting in its address are those of the next model.
+    history.replaceState(null, "", location.pathname + viewOf(location.search));
     const leave = () => {
       if (history.state?.shows !== "page") show(null);
     };
@@ -65,13 +69,19 @@ export function Opening(props: {
     document.title = shown ? `${shown.title} – coremlscope` : TITLE;
   }, [shown]);
 
-  const present = (answer: Answer, question: Question, isFirst: boolean): boolean => {
+  const wanted = useRef("");
+  const present = (answer: Answer, question: Question & Pick<Shown, "example">, isFirst: boolean): boolean => {
     if ("error" in answer) setProblem(answer);
     else if ("models" in answer) setModels({ dropped: question.dropped, listed: answer.models });
     else {
       if (isFirst) {
-        history.pushState({ shows: "page" }, "", location.pathname);
+        wanted.current = viewOf(location.search);
+        history.pushState({ shows: "page" }, "", location.pathname + wanted.current);
         scrollTo(0, 0);
+      } else {
+        // The first answer may lack the device that the address named; what was chosen since then stays.
+        const view = viewOf(`${wanted.current}&${location.search.slice(1)}`);
+        history.replaceState(history.state, "", location.pathname + view + location.hash);
       }
       if (isFirst || history.state?.shows === "page")
         show({ ...question, title: answer.title, payload: answer.payload, version: performance.now() });
@@ -99,10 +109,10 @@ export function Opening(props: {
     asked.current = false;
     setWorking(false);
   };
-  const open = async (dropped: Dropped, paths: readonly string[] = dropped.names) => {
+  const open = async (dropped: Dropped, paths: readonly string[] = dropped.names, example?: Example) => {
     if (dropped.files.length === 0) return;
     if (history.state?.shows === "page") history.back();
-    const question = { dropped, paths };
+    const question = { dropped, paths, ...(example && { example }) };
     await work(async () => {
       const hasMore = present(await answerer.ask(question), question, true);
       if (hasMore && answerer.askMore) present(await answerer.askMore(question), question, false);
@@ -110,7 +120,10 @@ export function Opening(props: {
   };
   const openExample = async (example: Example) => {
     setWorking(true);
-    if (readExample) await open(await readExample(example));
+    if (readExample) {
+      const dropped = await readExample(example);
+      await open(dropped, dropped.names, example);
+    }
   };
   useDropped((dropped) => void open(dropped));
   const stop = () => {
@@ -140,6 +153,11 @@ export function Opening(props: {
       <button type="button" class="quiet" onClick={() => history.back()}>
         Open another
       </button>
+      {shown.example?.fix && (
+        <button type="button" class="quiet" onClick={() => void openExample(shown.example?.fix as Example)}>
+          See it mended
+        </button>
+      )}
       {!isWorking && profile && isModel && (
         <button type="button" class="quiet" onClick={() => void work(async () => void present(await profile(shown), shown, false))}>
           Run it here
@@ -157,6 +175,19 @@ export function Opening(props: {
       </Predicting.Provider>
     </BarActions.Provider>
   );
+}
+
+/** The device and the setting of an address, which a view is shared by; never anything of a model. */
+function viewOf(query: string): string {
+  const values = new URLSearchParams(query);
+  const kept = ["device", "units"].flatMap((key) =>
+    values
+      .getAll(key)
+      .slice(-1)
+      .map((value) => [key, value]),
+  );
+  const text = new URLSearchParams(kept).toString();
+  return text && `?${text}`;
 }
 
 /** Takes files that are dropped anywhere: elsewhere the browser would leave the page to show them. */

@@ -77,7 +77,10 @@ function DropZone(props: { onOpen: (dropped: Dropped) => void }) {
       onDrop={() => setOver(false)}
     >
       <p class="start-drop-title">Drop a model here</p>
-      <p>.mlpackage, .mlmodel, .mlmodelc, .aimodel, an app, an archive of one, or a saved profile; two are compared</p>
+      <p>
+        .mlpackage, .mlmodel, .mlmodelc, .aimodel, .onnx (as coremltools would convert it), an app, an archive of one, or a saved profile;
+        two are compared
+      </p>
       <p class="start-choose">
         <label class="folder">
           Choose files

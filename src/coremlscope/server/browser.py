@@ -32,8 +32,8 @@ from coremlscope.results.model import BundleSummary
 from coremlscope.results.profile import Profile
 
 Chips = Literal["first", "every", "default"]
-#: The chips of the first answer; those of all others take several times as long.
-_FIRST = ("m4", "m1", "a18-pro", "a17-pro")
+#: The chips of the first answer, phones first; those of all others take several times as long.
+_FIRST = ("a18-pro", "a17-pro", "m4", "m1")
 _CHIPS: Mapping[Chips, Callable[[], Sequence[str]]] = {
     "first": lambda: _FIRST,
     # The first ones stay first, so that a page with all shows the same one as before.

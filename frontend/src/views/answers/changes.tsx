@@ -83,12 +83,12 @@ function ChangeItem(props: { change: Proposal }) {
       </div>
       <span class="change-copies">
         {one.code && (
-          <CopyButton label={`Copy ${one.code}`} text={() => one.code}>
+          <CopyButton label={`Copy code: ${one.code}`} text={() => one.code}>
             Copy code
           </CopyButton>
         )}
         {one.command && (
-          <CopyButton label={`Copy ${one.command}`} text={() => one.command}>
+          <CopyButton label={`Copy command: ${one.command}`} text={() => one.command}>
             Copy command
           </CopyButton>
         )}

@@ -29,7 +29,7 @@ export function Verdict() {
       figure={answer.latency && <Latency answer={answer} />}
       actions={
         swift && (
-          <CopyButton label={`Copy ${swift}`} text={() => swift}>
+          <CopyButton label={`Copy Swift: ${swift}`} text={() => swift}>
             Copy Swift
           </CopyButton>
         )
