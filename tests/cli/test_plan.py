@@ -35,32 +35,30 @@ def test_plan(
 def test_plan_needs_no_weights(hollow: Path, sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = planned(capsys, sample, "--device", "m1", "--os", "15")
     again = planned(capsys, hollow, "--device", "m1", "--os", "15")
-    marks = [
-        [(op["id"], op["preferred"]) for op in plan["functions"]["main"]["operations"]]
-        for plan in (first, again)
-    ]
+    marks = [[(op["id"], op["choices"]["all"]["unit"]) for op in plan["ops"]] for plan in (first, again)]
     assert marks[0] == marks[1]
 
 
 def test_every_setting(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = planned(capsys, sample, "--device", "m4", "--compute-units", "every")
-    settings = plan["functions"]["main"]["settings"]
-    assert list(settings) == ["all", "cpu_and_ne", "cpu_and_gpu", "cpu_only"]
-    assert settings["cpu_only"]["counts"]["cpu"] == len(plan["functions"]["main"]["operations"])
+    settings = [one["compute_units"] for one in plan["settings"]]
+    assert settings == ["all", "cpu_and_ne", "cpu_and_gpu", "cpu_only"]
+    assert {op["choices"]["cpu_only"]["unit"] for op in plan["ops"]} == {"cpu"}
     assert main(["plan", str(sample), "--device", "m4", "--compute-units", "every"]) == 0
     assert "Settings side by side" in capsys.readouterr().out
 
 
 def test_one_setting(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = planned(capsys, sample, "--device", "m4", "--compute-units", "cpu_only")
-    assert plan["compute_units"] == "cpu_only"
-    ops = plan["functions"]["main"]["operations"]
-    assert {op["preferred"] for op in ops} == {"cpu"}
-    assert sum(op["weight"] for op in ops) == pytest.approx(1)
+    assert [one["compute_units"] for one in plan["settings"]] == ["cpu_only"]
+    choices = [op["choices"]["cpu_only"] for op in plan["ops"]]
+    assert {len(op["choices"]) for op in plan["ops"]} == {1}
+    assert {choice["unit"] for choice in choices} == {"cpu"}
+    assert sum(choice["weight"] for choice in choices) == pytest.approx(1)
 
 
 def test_ids_are_those_of_the_file(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ops = planned(capsys, sample, "--device", "m1")["functions"]["main"]["operations"]
+    ops = planned(capsys, sample, "--device", "m1")["ops"]
     ids = {op["id"] for op in ops if not op["inserted"]}
     assert main(["inspect", str(sample), "--ops", "--json", "-"]) == 0
     listed = set(json.loads(capsys.readouterr().out)["ops"]["id"])
@@ -70,7 +68,7 @@ def test_ids_are_those_of_the_file(sample: Path, capsys: pytest.CaptureFixture[s
 def test_shapes(doubler: Path, capsys: pytest.CaptureFixture[str]) -> None:
     short = planned(capsys, doubler, "--device", "m1")
     long = planned(capsys, doubler, "--device", "m1", "--shape", "row=1x9")
-    cost = [plan["functions"]["main"]["operations"][2]["planned_ms"]["classic_cpu"] for plan in (short, long)]
+    cost = [plan["ops"][2]["cost_ms"]["classic_cpu"] for plan in (short, long)]
     assert cost[1] == pytest.approx(cost[0] * 9 / 4)
 
 
@@ -213,11 +211,11 @@ def test_explain_refuses(
 def test_what_each_reason_costs(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Tables, JSON and Markdown tell the same."""
     plan = planned(capsys, sample, "--device", "m1", "--os", "15")
-    found = plan["functions"]["main"]["what_ifs"]
-    total = plan["functions"]["main"]["planned_ms"]
+    found = plan["settings"][0]["what_ifs"]
+    total = plan["settings"][0]["functions"]["main"]["total_ms"]
     assert found
     for one in found:
-        assert one["planned_ms"] + one["planned_saving_ms"] == pytest.approx(total)
+        assert one["planned_ms"] + one["saved_ms"] == pytest.approx(total)
     assert main(["plan", str(sample), "--device", "m1", "--os", "15"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert all(one["effect"] in out for one in found if one["hypothesis"] == "without")

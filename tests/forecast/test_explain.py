@@ -14,7 +14,6 @@ from coremlscope.model import ir
 from coremlscope.planning.forecast import explain as forecast_explain
 from coremlscope.planning.patterns.rule import weight
 from coremlscope.planning.placement.catalog import find_rule, list_rules
-from coremlscope.reports.plan_json import plan_to_json
 from coremlscope.results.explanation import Explanation, Explanations
 from tests.forecast.test_planner import opaque, program
 from tests.support import graphs
@@ -146,12 +145,11 @@ def test_what_a_trait_lends_is_by_analogy_everywhere() -> None:
         (entry,) = (entry for entry in list_rules(op=kind) if entry.id == "ne-argument-place")
         assert entry.confidence == confidence
     assert find_rule("ne-argument-place").by_analogy == (lent,)
-    (function,) = plan_to_json(api.plan(found, "m4"))["functions"].values()
     told = {
-        op["type"]: reason["confidence"]
-        for op in function["operations"]
-        for reason in op["reasons"]
-        if reason["rule"] == "ne-argument-place"
+        op.type: reason.confidence
+        for op in api.plan(found, "m4").plans[0].ops
+        for reason in op.why
+        if reason.rule == "ne-argument-place"
     }
     assert told == {measured: "measured", lent: "by analogy"}
     group = {

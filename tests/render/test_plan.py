@@ -12,12 +12,19 @@ from coremlscope.base.figures import Figure
 from coremlscope.devices import all_chips
 from coremlscope.reports.devices import chip_document, chips_document, devices_to_json
 from coremlscope.reports.markdown.writer import write_markdown
-from coremlscope.reports.plan import CHOSEN, POSSIBLE, SUPPORTED, UNKNOWN, UNSUPPORTED, plan_document
-from coremlscope.reports.plan_json import plan_to_json
+from coremlscope.reports.plan import (
+    CHOSEN,
+    POSSIBLE,
+    SUPPORTED,
+    UNKNOWN,
+    UNSUPPORTED,
+    plan_document,
+    plan_to_json,
+)
 from coremlscope.reports.reasons import find_dearer, group_reasons
 from coremlscope.reports.renderers import document_of, notebook_card
 from coremlscope.reports.terminal.writer import write_terminal
-from coremlscope.results.plan import OtherPlan
+from coremlscope.results.plan import OtherPlan, PlannedOp
 from coremlscope.results.profile import Profile
 from tests.support import golden
 from tests.support.partial_profiles import PROFILES
@@ -63,7 +70,7 @@ def test_planned_figures_never_look_measured() -> None:
     text = write_terminal(plan_document(small_plan()))
     assert "nothing was measured" in text
     assert "planned" in text
-    assert plan_to_json(small_plan())["origin"] == "planned"
+    assert plan_to_json(small_plan().plans[0])["origin"] == "planned"
 
 
 def test_reasons_are_grouped() -> None:
@@ -115,26 +122,23 @@ def test_plans_of_others_are_not_explained_by_our_costs() -> None:
 
 
 def test_json() -> None:
-    plan = plan_to_json(small_plan(every=True))
+    profile = small_plan(every=True)
+    plan = plan_to_json(profile.plans[0])
     assert plan["schema"] == "coremlscope.plan/1"
-    values = [plan[name] for name in ("device", "chip", "os", "compute_units")]
-    assert values == ["M1", "m1", "macOS 15", "all"]
-    ops = plan["functions"]["main"]["operations"]
+    assert [plan[name] for name in ("device", "chip", "os")] == ["M1", "m1", "macOS 15"]
+    ops = plan["ops"]
     first, refused, unknown = ops[1], ops[5], ops[4]
-    assert set(first) >= {
-        *("id", "name", "type", "outputs", "preferred", "supported", "weight", "planned_ms"),
-        *("selected_backend", "reasons"),
-    }
-    assert (first["preferred"], first["selected_backend"]) == ("neural_engine", "ane")
-    assert set(first["planned_ms"]) == {"ane", "bnns", "classic_cpu", "mps_graph"}
-    assert refused["supported"] == ["cpu"]
-    assert [reason["unit"] for reason in refused["reasons"]] == ["gpu", "neural_engine"]
-    assert set(refused["reasons"][0]) >= {"unit", "rule", "text", "fix", "confidence", "source"}
-    assert (unknown["preferred"], unknown["supported"]) == (None, [])
-    assert unknown["unknown"] == ["cpu", "gpu", "neural_engine"]
-    assert set(plan["functions"]["main"]["settings"]) == {"all", "cpu_and_ne", "cpu_and_gpu", "cpu_only"}
-    assert first["settings"]["cpu_only"]["preferred"] == "cpu"
-    assert sum(op["weight"] for op in ops) == pytest.approx(1)
+    assert (first["choices"]["all"]["unit"], first["choices"]["all"]["backend"]) == ("neural_engine", "ane")
+    assert set(first["cost_ms"]) == {"ane", "bnns", "classic_cpu", "mps_graph"}
+    assert refused["supported"] == {"cpu": "yes", "gpu": "no", "neural_engine": "no"}
+    assert [reason["unit"] for reason in refused["why"]] == ["gpu", "neural_engine"]
+    assert set(refused["why"][0]) >= {"unit", "rule", "text", "fix", "confidence", "source"}
+    assert unknown["choices"]["all"]["unit"] is None
+    assert set(unknown["supported"].values()) == {"unknown"}
+    assert set(first["choices"]) == {"all", "cpu_and_ne", "cpu_and_gpu", "cpu_only"}
+    assert first["choices"]["cpu_only"]["unit"] == "cpu"
+    assert sum(op["choices"]["all"]["weight"] for op in ops) == pytest.approx(1)
+    assert msgspec.convert(ops, list[PlannedOp]) == list(profile.plans[0].ops)
 
 
 def test_two_plans_side_by_side() -> None:
@@ -142,12 +146,7 @@ def test_two_plans_side_by_side() -> None:
     text = write_terminal(plan_document(profile), width=100)
     first, second = text.index("planned by Core ML itself"), text.index("planned by Core ML's cost model")
     assert first < text.index("Operations") < second
-    assert plan_to_json(profile, profile.plans[1])["compute_units"] == "all"
-
-
-def test_no_plan() -> None:
-    with pytest.raises(LookupError):
-        plan_to_json(PROFILES["operations"]())
+    assert plan_to_json(profile.plans[1])["settings"][0]["compute_units"] == "all"
 
 
 def test_chips_as_json() -> None:
@@ -195,8 +194,9 @@ def test_undecided_operations_are_shown_with_the_other_plan_and_its_estimate() -
     assert "may go to" not in write_terminal(plan_document(profile), width=80)
     assert "may go to" not in write_terminal(plan_document(small_plan()), width=140)
 
-    first, second = plan_to_json(profile)["functions"]["main"]["operations"][1:3]
-    assert (first["alternatives"], second["alternatives"]) == ({"gpu": "rates"}, {"cpu": "tie"})
+    first, second = plan_to_json(profile.plans[0])["ops"][1:3]
+    alternatives = [op["choices"]["all"]["alternatives"] for op in (first, second)]
+    assert tuple(alternatives) == ({"gpu": "rates"}, {"cpu": "tie"})
 
     for text in (write_markdown(document_of(profile)), notebook_card(profile)):
         assert "2 operations may run on another unit: 1 tie of equal cost, 1 with other rates" in text

@@ -12,8 +12,8 @@ from coremltools.converters.mil import Builder as mb
 from coremlscope import api
 from coremlscope.model import ir
 from coremlscope.reports.estimates import estimates_to_json
-from coremlscope.reports.plan_json import plan_to_json
 from coremlscope.reports.reasons import find_savings
+from coremlscope.results.encoding import plain
 from coremlscope.results.profile import Profile
 from tests.support.programs import build
 
@@ -42,12 +42,14 @@ def test_estimates_and_plans_tell_the_same(model: ir.Model, profile: Profile) ->
     shown = estimates_to_json([profile])
     assert [one["chip"] for one in shown] == list(_CHIPS)
     for chip, one in zip(_CHIPS, shown, strict=True):
-        planned = plan_to_json(api.plan(model, chip, compute_units="cpu_and_ne"))
+        (planned,) = api.plan(model, chip, compute_units="cpu_and_ne").plans
         (saving,) = one["savings"]
         assert saving["rule"] == "ne-cumsum"
-        assert saving in planned["functions"]["main"]["what_ifs"]
-        assert saving["planned_saving_ms"] > 0
-        assert 0 < saving["estimated_saving_ms"]["low"] < saving["estimated_saving_ms"]["value"]
+        (same,) = (one for one in planned.settings[0].what_ifs if one.rule == "ne-cumsum")
+        ids = [planned.ops[place].id for place in same.ops]
+        assert saving == {**plain(same), "ops": ids}
+        assert saving["saved_ms"] > 0
+        assert 0 < saving["saved_s"]["low"] < saving["saved_s"]["value"]
 
 
 def test_without_plans_no_savings_are_listed(profile: Profile) -> None:

@@ -27,9 +27,10 @@ predict times.
 {list_formats(EXPLANATION_RENDERERS)}.
 
 A report (-o) contains the profile: the model, its operations and the plans. --json writes a
-short form, `coremlscope.plan/1`, with the operations of each function; for several devices such
-objects are under `plans`. `answers` has the answer for each device and setting. With Core ML's
-own plan, a report also contains ours, and the tables and the short form show Core ML's.
+short form, `coremlscope.plan/1`: a plan with its operations, and where each goes under each
+setting; for several devices such objects are under `plans`. `answers` has the answer for each
+device and setting. With Core ML's own plan, a report also contains ours, and the tables and the
+short form show Core ML's.
 
 A layer stands in the place of a model; see `coremlscope estimate --help`.
 
@@ -39,7 +40,7 @@ examples:
   coremlscope plan model.mlpackage --device iphone-15-pro --os 18 --compute-units every
   coremlscope plan model.mlpackage --device m4 --explain linear_7
   coremlscope plan 'conv(dilations=1,2,4, kernel=3)' --device m1
-  coremlscope plan model.mlpackage --device m4 --json - | jq '.functions.main.operations[0]'
+  coremlscope plan model.mlpackage --device m4 --json - | jq '.ops[0]'
 """
 
 
@@ -176,8 +177,7 @@ def _ask_core_ml(arguments: argparse.Namespace) -> int:
 def _write(profiles: Sequence[Profile], shown: Sequence[Profile], arguments: argparse.Namespace) -> None:
     """Writes reports of profiles; prints the plans of `shown`, which may lack some of them."""
     from coremlscope.reports.answer_json import render_answers_json
-    from coremlscope.reports.plan import plan_document
-    from coremlscope.reports.plan_json import plans_to_json
+    from coremlscope.reports.plan import plan_document, plans_to_json
 
     result = profiles[0] if len(profiles) == 1 else tuple(profiles)
     document = [block for profile in shown for block in plan_document(profile, list_ops=arguments.ops)]

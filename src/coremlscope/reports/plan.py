@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
 
 from coremlscope.base.units import format_cost, format_duration, format_share
 from coremlscope.devices import all_chips
@@ -46,6 +49,7 @@ from coremlscope.reports.words import (
     plural,
     undecided_line,
 )
+from coremlscope.results.encoding import plain
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.plan import (
     CORE_ML_RULE,
@@ -54,6 +58,7 @@ from coremlscope.results.plan import (
     FunctionCost,
     Plan,
     PlannedOp,
+    PlannedOps,
     PlanView,
     find_segments,
     unit_costs_ms,
@@ -96,6 +101,18 @@ def _options(profile: Profile, list_ops: bool) -> Iterator[str]:
         if all(len(plan.settings) < len(SETTINGS) for plan in profile.plans):
             yield "--compute-units every"
     yield "--json -"
+
+
+def plans_to_json(profiles: Sequence[Profile]) -> dict[str, Any]:
+    """All plans of profiles as plain values: a single one by itself, several under `plans`."""
+    plans = [plan_to_json(plan) for profile in profiles for plan in profile.plans]
+    return plans[0] if len(plans) == 1 else {"schema": "coremlscope.plans/1", "plans": plans}
+
+
+def plan_to_json(plan: Plan) -> dict[str, Any]:
+    """A plan as plain values, with its operations as rows."""
+    ops = [plain(op) for op in plan.ops]
+    return {"schema": "coremlscope.plan/1", **plain(replace(plan, ops=PlannedOps())), "ops": ops}
 
 
 def plan_section(profile: Profile, plan: Plan, *, list_ops: bool = False) -> Iterator[Block]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, overload
 
 import msgspec
@@ -184,6 +184,17 @@ class PlannedOps(Sequence[PlannedOp]):
         for op in self._rows:
             if not op.inserted and op.id not in ids:
                 raise ValueError(f"a plan has the operation {op.id}, which is not in the op table")
+
+    def under(self, settings: Collection[ComputeUnits]) -> PlannedOps:
+        """Returns the operations with where they go under some settings alone."""
+        if not self._rows or self._rows[0].choices.keys() <= set(settings):
+            return self
+        return PlannedOps(
+            msgspec.structs.replace(
+                op, choices={name: op.choices[name] for name in op.choices if name in settings}
+            )
+            for op in self._rows
+        )
 
     def get(self, id_: str) -> PlannedOp | None:
         """Returns an operation by its id; None where plans do not list it."""
@@ -369,9 +380,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def under(self, settings: Sequence[str]) -> Plan:
         """Returns the plan under some of its settings alone."""
-        return msgspec.structs.replace(
-            self, settings=tuple(one for one in self.settings if one.compute_units in settings)
-        )
+        kept = tuple(one for one in self.settings if one.compute_units in settings)
+        names = {one.compute_units for one in kept}
+        return msgspec.structs.replace(self, settings=kept, ops=self.ops.under(names))
 
     def view(self, setting: SettingPlan | None = None) -> PlanView:
         """Returns the plan under one setting; None for the first."""

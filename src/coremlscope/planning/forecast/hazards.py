@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from coremlscope.base.findings import Finding
 from coremlscope.devices.chip_files import newest_system
 from coremlscope.devices.release import OSRelease, macos
-from coremlscope.devices.unit import SETTING_WORDS
+from coremlscope.devices.unit import SETTING_WORDS, ComputeUnits
 from coremlscope.model.ir import Model
 from coremlscope.planning.forecast.functions import ModelFunction, functions_of, is_core_ai
 from coremlscope.planning.hazards import HAZARDS, KnownHazard
@@ -60,16 +60,18 @@ def _of_function(
     yield from find_in_function(views, producers, one.facts, systems=systems, among=among)
 
 
-def describe_planned_hazards(functions: Sequence[ModelFunction], plans: Sequence[Plan]) -> Iterator[Finding]:
+def describe_planned_hazards(
+    functions: Sequence[ModelFunction], plans: Sequence[Plan], settings: Sequence[ComputeUnits]
+) -> Iterator[Finding]:
     """Yields a finding for each hazard of the functions that does not depend on the unit, and for each that a
-    plan meets, with the devices and settings where it does."""
+    plan meets under some settings, with the devices and settings where it does."""
     refused = [hazard for one in functions for hazard in _of_function(one, (), _UNPLACED)]
     yield from map(describe_hazard, _merged(refused))
     found: dict[tuple[str, str], list[tuple[Hazard, str]]] = {}
     for plan in plans:
-        for setting in plan.settings:
-            where = f"{plan.device}, {plan.os}, {SETTING_WORDS[setting.compute_units]}"
-            for hazard in find_placed(plan, setting.compute_units):
+        for setting in (one.compute_units for one in plan.settings if one.compute_units in settings):
+            where = f"{plan.device}, {plan.os}, {SETTING_WORDS[setting]}"
+            for hazard in find_placed(plan, setting):
                 found.setdefault((hazard.id.partition("-")[2], hazard.text), []).append((hazard, where))
     for several in found.values():
         hazard = several[0][0]

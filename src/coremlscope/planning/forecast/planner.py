@@ -177,7 +177,7 @@ def forecast(
     memory = MemoryModel.of(model, ops, function)
     findings = (
         *find_shortages(memory, devices),
-        *describe_planned_hazards(main, [plan.under(advised or settings) for plan in plans]),
+        *describe_planned_hazards(main, plans, advised or settings),
         *_remarks_on(main, places, advised, is_core_ai=is_core_ai(model)),
     )
     if not with_estimates:

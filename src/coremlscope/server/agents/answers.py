@@ -17,7 +17,7 @@ _KEPT = 32
 class Answers:
     """The results of calls, by id.
 
-    An id is that of a call and a JSON Pointer (RFC 6901) into its result: `a1/functions/main/operations`.
+    An id is that of a call and a JSON Pointer (RFC 6901) into its result: `a1/plans/0/ops`.
     """
 
     def __init__(self) -> None:
