@@ -16,7 +16,7 @@ from typing import Any
 import msgspec.structs
 import numpy as np
 
-from coremlscope.base.errors import EngineError, MissingDependencyError, UsageError
+from coremlscope.base.errors import EngineError, MissingDependencyError, UsageError, how_to_install
 from coremlscope.model.ir import Array
 from coremlscope.verification.intermediates import Intermediate, Parameter, Run
 from coremlscope.verification.pairing import plain_name
@@ -33,8 +33,7 @@ def _torch() -> Any:
         import torch
     except ImportError:
         raise MissingDependencyError(
-            "a reference in PyTorch needs torch, which is not installed",
-            "install it: pip install 'coremlscope[torch]'",
+            "a reference in PyTorch needs torch, which is not installed", how_to_install("torch")
         ) from None
     finally:
         if before is None:
