@@ -28,6 +28,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
+#: The oldest and the newest Python for which coremltools 9 has wheels, of those that this package runs on.
+_FIRST_PYTHON, _LAST_PYTHON = (3, 11), (3, 13)
+
 __all__ = [
     "INTERRUPTED_EXIT",
     "CoremlscopeError",
@@ -46,6 +49,7 @@ __all__ = [
     "UsageError",
     "how_to_install",
     "known_error",
+    "wheels_hint",
 ]
 
 #: The exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it.
@@ -169,6 +173,22 @@ class UnforeseenError(CoremlscopeError):
     exit_code = 12
 
 
+def wheels_hint(python: tuple[int, ...], system: str, machine: str) -> str:
+    """Returns why coremltools has no wheels for a machine, and what to do; empty where it has.
+
+    Args:
+        python: The version of Python.
+        system: Its `sys.platform`.
+        machine: Its processor, as `platform.machine` names it.
+    """
+    if system != "darwin" and (system != "linux" or machine not in ("x86_64", "amd64")):
+        return "coremltools has wheels for macOS and for Linux on x86-64 only; the rest works without it"
+    if not _FIRST_PYTHON <= python[:2] <= _LAST_PYTHON:
+        first, last = (".".join(map(str, version)) for version in (_FIRST_PYTHON, _LAST_PYTHON))
+        return f"coremltools has wheels for Python {first} to {last}: use one of these"
+    return ""
+
+
 def how_to_install(extra: str) -> str:
     """Returns the command that installs an optional part of this package for the Python that runs.
 
@@ -178,6 +198,11 @@ def how_to_install(extra: str) -> str:
     Args:
         extra: The name of the extra.
     """
+    import platform
+
+    lacking = wheels_hint(sys.version_info[:2], sys.platform, platform.machine())
+    if lacking and extra in ("coreml", "convert"):
+        return lacking
     root = Path(__file__).parents[3]
     try:
         here = Path.cwd()

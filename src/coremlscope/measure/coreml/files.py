@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from pathlib import Path
 
 from coremlscope.base.errors import EngineError, MissingDependencyError, how_to_install
@@ -12,21 +11,10 @@ from coremlscope.formats import container
 from coremlscope.formats.archives import read_gzip
 from coremlscope.formats.mlmodel import MAX_SPEC_BYTES
 
-#: The oldest and the newest Python for which coremltools 9 has wheels, of those that this package runs on.
-_FIRST_PYTHON, _LAST_PYTHON = (3, 11), (3, 13)
-
 
 def has_coremltools() -> bool:
     """Returns whether coremltools is installed; it is not imported."""
     return importlib.util.find_spec("coremltools") is not None
-
-
-def wheels_hint(python: tuple[int, ...]) -> str:
-    """Returns what to do where coremltools has no wheels for a version of Python; empty where it has."""
-    if _FIRST_PYTHON <= python[:2] <= _LAST_PYTHON:
-        return ""
-    first, last = (".".join(map(str, version)) for version in (_FIRST_PYTHON, _LAST_PYTHON))
-    return f"coremltools has wheels for Python {first} to {last}: use one of these"
 
 
 def require_coremltools(instead: str = "") -> None:
@@ -39,10 +27,9 @@ def require_coremltools(instead: str = "") -> None:
         MissingDependencyError: It is not.
     """
     if not has_coremltools():
-        hint = wheels_hint(sys.version_info[:2]) or how_to_install("coreml")
         raise MissingDependencyError(
             "Core ML is reached through coremltools, which is not installed",
-            "; ".join(filter(None, (hint, instead))),
+            "; ".join(filter(None, (how_to_install("coreml"), instead))),
         )
 
 

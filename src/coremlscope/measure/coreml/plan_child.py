@@ -164,7 +164,9 @@ def _place(usage: Any) -> Mapping[str, Any]:
 
 def _unit(device: Any) -> str | None:
     """The unit of a device; None for one that coremltools does not know, or has none of."""
-    return _UNITS.get(type(device).__name__)
+    # Core ML may answer with a private subclass; pyobjc shows the classes above it as those of Python.
+    names = (_UNITS.get(kind.__name__) for kind in type(device).__mro__)
+    return next(filter(None, names), None)
 
 
 def _weight(cost: Any) -> float | None:

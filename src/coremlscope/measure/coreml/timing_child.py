@@ -184,11 +184,10 @@ class _Run:
 
 
 def _not_finite(results: Mapping[str, Any]) -> list[str]:
-    """Names the outputs with elements that are infinite or not a number."""
-    arrays = {name: value for name, value in results.items() if isinstance(value, np.ndarray)}
-    return [
-        name for name, value in arrays.items() if value.dtype.kind == "f" and not np.isfinite(value).all()
-    ]
+    """Names the outputs with elements, or probabilities of labels, that are infinite or not a number."""
+    values = {name: list(one.values()) if isinstance(one, dict) else one for name, one in results.items()}
+    arrays = {name: np.asarray(value) for name, value in values.items()}
+    return [name for name, one in arrays.items() if one.dtype.kind == "f" and not np.isfinite(one).all()]
 
 
 def _fitting(predict: Callable[[], object], seconds: Sequence[float]) -> int:

@@ -30,7 +30,7 @@ NAMES: Mapping[Target, str] = {"core_ml": "Core ML", "core_ai": "Core AI"}
 
 _CHILD = python_child("coremlscope.studies.conversion.worker")
 _TASK = Task("converting", "convert to each target alone", Failures("a converter"))
-_INSTALL = f"{how_to_install('convert')} installs PyTorch and both converters"
+_INSTALL = f"PyTorch and both converters: {how_to_install('convert')}"
 
 
 class Conversion(msgspec.Struct, frozen=True):

@@ -17,12 +17,11 @@ from typing import Literal
 
 import msgspec
 
-from coremlscope.base.errors import UsageError
+from coremlscope.base.errors import UsageError, wheels_hint
 from coremlscope.base.libraries import silence
 from coremlscope.base.units import escape_controls, format_bytes
 from coremlscope.base.version import __version__
 from coremlscope.devices import find_device
-from coremlscope.measure.coreml.files import wheels_hint
 from coremlscope.runtime.engines.host import processor_name
 
 Status = Literal["ok", "missing", "warning", "broken"]
@@ -249,11 +248,7 @@ def _check_coremltools(host: Host) -> Iterator[Check]:
 
 
 def _how_to_get_coremltools(host: Host) -> str:
-    if lacking := wheels_hint(host.python):
-        return lacking
-    if host.platform == "darwin" or (host.platform == "linux" and host.machine in ("x86_64", "amd64")):
-        return "pip install coremltools"
-    return "its wheels exist for macOS and for Linux on x86-64 only; everything else works without it"
+    return wheels_hint(host.python, host.platform, host.machine) or "pip install coremltools"
 
 
 def _check_optional(host: Host) -> Iterator[Check]:
