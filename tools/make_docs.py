@@ -360,33 +360,6 @@ def causes() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-_MEASURED_UNITS = {"Neural Engine": "neural_engine", "CPU": "cpu", "CPU and GPU": "gpu"}
-_CHIP_LINES = {"Macs and iPads (M)": "m", "iPhones and iPads (A)": "a"}
-
-
-def accuracy() -> str:
-    """Returns the errors of units in docs/accuracy.md as a table, from which the first answer quotes."""
-    found: dict[tuple[str, str], str] = {}
-    section, columns = "", [""]
-    for line in (DOCS / "accuracy.md").read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if line.startswith("## "):
-            section = line.removeprefix("## ")
-        if not line.startswith("| "):
-            continue
-        if "median" in cells:
-            columns = cells
-            continue
-        unit = _MEASURED_UNITS.get(cells[0]) if columns[0] == "unit" else _MEASURED_UNITS.get(section)
-        chips = "" if columns[0] == "unit" else _CHIP_LINES.get(cells[0]) if columns[0] == "chips" else None
-        if unit is None or chips is None:
-            continue
-        row = dict(zip(columns, cells, strict=True))
-        error, within = (float(row[name].removesuffix("%")) / 100 for name in ("median", "within"))
-        found.setdefault((unit, chips), f"{unit},{chips},{row['n']},{error:.4g},{within:.4g}")
-    return "\n".join(["unit,chips,count,error,within", *found.values()]) + "\n"
-
-
 #: Pages of the reference, which `make_site.py` writes beside those of rules, findings and operations.
 PAGES = {
     "reference/causes.md": causes,
@@ -398,9 +371,8 @@ PAGES = {
     "reference/verification.md": verification_schema,
 }
 
-#: Generated files that are part of the repository: JSON Schemas, and the errors that the first answer quotes.
+#: Generated files that are part of the repository: JSON Schemas.
 SCHEMAS = {
-    "../src/coremlscope/planning/cost/latency/data/accuracy.csv": accuracy,
     "check.schema.json": check_schema_file,
     "profile.schema.json": json_schema_file,
     "runner.schema.json": runner_schema_file,

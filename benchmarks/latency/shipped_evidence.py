@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -37,10 +37,10 @@ EVIDENCE = (
 
 def published() -> Iterator[PublishedLatency]:
     """Yields every measurement of a known unit with the structure of its network and our estimate."""
-    networks, urls = load_networks(), _urls()
+    networks, rows = load_networks(), {row["row"]: row for row in load_rows()}
     for m in load_measurements():
         if m.ran_on not in ("", "idle") and m.is_fitted:
-            yield _row(m, m.ran_on, networks[m.network], urls.get(m.row, ""))
+            yield _row(m, m.ran_on, networks[m.network], rows[m.row])
 
 
 def write() -> int:
@@ -50,7 +50,7 @@ def write() -> int:
     return len(rows)
 
 
-def _row(m: Measurement, unit: ComputeUnit, network: Network, url: str) -> PublishedLatency:
+def _row(m: Measurement, unit: ComputeUnit, network: Network, row: Mapping[str, str]) -> PublishedLatency:
     table = in_precision(network.table, m.precision)
     constants = on_system(constants_of(load_calibration(), all_chips()[m.chip], unit), m.release)
     times = time_kernels(table, unit, constants)
@@ -60,8 +60,12 @@ def _row(m: Measurement, unit: ComputeUnit, network: Network, url: str) -> Publi
         network=m.network,
         family=m.family,
         publication=m.publication,
-        url=url,
+        # Files whose repository is not known have no address.
+        url=row["url"] if row["url"].startswith("http") else "",
+        date=row["date"],
+        os=row["os"],
         chip=m.chip,
+        setting=m.setting,
         unit=unit,
         precision=m.precision,
         measured_ms=m.ms,
@@ -75,8 +79,3 @@ def repeated(table: KernelTable, times: Floats) -> KernelTable:
     counts = times.astype(int)
     columns = {name: np.repeat(getattr(table, name), counts) for name in KernelTable.__struct_fields__}
     return KernelTable(**columns)
-
-
-def _urls() -> dict[str, str]:
-    """The address of each row; files whose repository is not known have none."""
-    return {row["row"]: row["url"] for row in load_rows() if row["url"].startswith("http")}

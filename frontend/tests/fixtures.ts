@@ -130,7 +130,7 @@ export function estimate(changes: Partial<Estimate> = {}): Estimate {
     own: null,
     load: null,
     memory: null,
-    trust: null,
+
     near: [],
     kernels: [],
     kernel_of: [],

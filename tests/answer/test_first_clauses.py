@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from coremlscope import api
+from coremlscope.devices import ComputeUnits
 from coremlscope.model import ir
 from coremlscope.planning.answer.comparison import compare_answers, ratio_errors
 from coremlscope.results.answer import Answer
@@ -54,8 +55,47 @@ def test_the_reason_that_holds_most_time_comes_first() -> None:
 def test_a_published_latency_outside_of_the_interval_is_the_first_doubt() -> None:
     found = _of_corpus("resnet18-224.mlpackage", "iphone-11-pro", "13.5")
     assert found.headline.startswith("This model does not load on iOS 13.5")
-    assert "published: 8.00 ms" in found.trust.doubts[0]
+    assert found.trust.doubts[0].startswith("8.00 ms on the Neural Engine under iOS 13.5.1, published by")
     assert found.trust.accuracy == ""
+
+
+@pytest.mark.parametrize(
+    ("network", "setting", "published_ms"),
+    [
+        ("resnet18-224", "all", {8}),
+        ("resnet18-224", "cpu_and_gpu", {35}),
+        ("resnet18-224", "cpu_only", {20}),
+        ("resnet50-224", "all", {9, 10}),
+        ("resnet50-224", "cpu_and_gpu", {45, 50}),
+        ("resnet50-224", "cpu_only", {66, 70}),
+    ],
+)
+def test_published_latencies_are_of_the_network_chip_setting_and_system(
+    network: str, setting: ComputeUnits, published_ms: set[int], tmp_path: Path
+) -> None:
+    path = _SHARED / "knowledge" / "latency" / "models" / f"{network}.mlpackage"
+    if not path.exists():
+        pytest.skip("the models are absent")
+    # By its structure, whatever the file is called.
+    other = tmp_path / "another name.mlpackage"
+    other.symlink_to(path)
+    for file in (path, other):
+        trust = api.answer(file, "iphone-11-pro", os="13.5", compute_units=setting).answers[0].trust
+        assert {round(one.seconds * 1e3) for one in trust.published} == published_ms
+        assert all(one.is_believed for one in trust.published)
+    newest = api.answer(path, "iphone-11-pro", compute_units=setting).answers[0].trust
+    assert {round(one.seconds * 1e3) for one in newest.published} == published_ms
+    assert not any(one.is_believed for one in newest.published)
+    assert not any("counts more" in text for text in newest.doubts)
+
+
+def test_the_accuracy_is_that_of_the_rows_that_an_estimate_cites() -> None:
+    path = _SHARED / "knowledge" / "latency" / "models" / "resnet50-224.mlpackage"
+    if not path.exists():
+        pytest.skip("the models are absent")
+    made = api.estimate(path, "iphone-18-pro", explain=True)
+    ratios = [row.estimated_s / row.measured_s for row in made.estimates[0].near]
+    assert f"{min(ratios):.2f} to {max(ratios):.2f} ×" in made.answers[0].trust.accuracy
 
 
 def test_two_encoders_are_compared_by_their_best_settings() -> None:

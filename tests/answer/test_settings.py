@@ -5,7 +5,6 @@ import math
 from coremlscope.base.figures import Figure
 from coremlscope.planning.answer.settings import judge_gain, paired_errors
 from coremlscope.planning.cost.latency.evidence import load_evidence
-from coremlscope.planning.cost.latency.trust import find_trust, load_trust
 
 
 def test_pairs_are_networks_published_on_both_units() -> None:
@@ -27,12 +26,3 @@ def test_a_gain_is_likely_only_where_its_interval_leaves_out_none() -> None:
     assert judge_gain(1.0, Figure(0.5, 0.3, 0.8, "estimated")) == "likely"
     assert judge_gain(1.0, Figure(0.5, 0.3, 1.1, "estimated")) == "unclear"
     assert judge_gain(1.0, Figure(0.99, 0.98, 0.995, "estimated")) == "unclear"
-
-
-def test_trust_is_that_of_the_unit_and_line() -> None:
-    assert {one.unit for one in load_trust()} == {"cpu", "gpu", "neural_engine"}
-    found = find_trust("neural_engine", "a17-pro")
-    assert found is not None
-    assert (found.unit, found.chips) in {("neural_engine", "a"), ("neural_engine", "")}
-    assert 0 < found.error < 1
-    assert 0 < found.within <= 1

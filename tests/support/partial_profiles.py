@@ -20,7 +20,6 @@ from coremlscope.results.answer import (
     TimePart,
     TokenSpeed,
 )
-from coremlscope.results.estimate import Trust
 from coremlscope.results.generation import TokenTiming
 from coremlscope.results.hazard import Hazard
 from coremlscope.results.measurement import Conditions, Fp16Ranges, Phase, Settings, StageTiming
@@ -361,7 +360,12 @@ def _answer() -> Answer:
             doubts=("too close to call",),
             published=(
                 PublishedFigure(
-                    network="small", seconds=0.001, unit="gpu", publication="a report", is_within=True
+                    network="small",
+                    seconds=0.001,
+                    unit="gpu",
+                    publication="a report",
+                    is_believed=False,
+                    is_within=True,
                 ),
             ),
         ),
@@ -397,14 +401,8 @@ def _divided() -> Profile:
             ),
         ),
     )
-    estimates = tuple(
-        msgspec.structs.replace(one, trust=Trust(unit="gpu", chips="m", count=9, error=0.2, within=0.8))
-        for one in _estimates_only().estimates
-    )
     verdict = ProviderVerdict(device=device, os=system, outcome="close", format="mlprogram", ratio=1.2)
-    return msgspec.structs.replace(
-        _estimates_only(), estimates=estimates, providers=(report,), provider_verdicts=(verdict,)
-    )
+    return msgspec.structs.replace(_estimates_only(), providers=(report,), provider_verdicts=(verdict,))
 
 
 def _stage() -> StageSummary:

@@ -138,7 +138,7 @@ export interface AnswerTrust {
   certainty: Certainty;
   /** What makes it doubtful, the worst first. */
   doubts: string[];
-  /** How good such estimates were where they were published, in a sentence; may be empty. */
+  /** How good estimates of the nearest published networks are, in a sentence; may be empty. */
   accuracy: string;
   /** Published latencies of the same network on the same chip. */
   published: PublishedFigure[];
@@ -367,8 +367,6 @@ export interface Estimate {
   load: LoadEstimate | null;
   /** The memory of a prediction, from the file; null in older profiles. */
   memory: MemoryEstimate | null;
-  /** How good estimates of the unit that does most of the work were; null where that is not known. */
-  trust: Trust | null;
   /** Published latencies of similar networks on similar chips, nearest first; empty unless asked for. */
   near: NearRow[];
   /** The kernels, where the plan divides some of the profile's or orders them otherwise; empty where they are the profile's. */
@@ -1461,7 +1459,7 @@ export interface ProviderVerdict {
   converted: Figure | null;
 }
 
-/** A latency that others published of the network of that name, on the same chip and unit. */
+/** A latency that others published of the same network, on the same chip under the same setting. */
 export interface PublishedFigure {
   /** The network. */
   network: string;
@@ -1473,6 +1471,10 @@ export interface PublishedFigure {
   publication: string;
   /** Where; may be empty. */
   url: string;
+  /** The system as published; may be empty. */
+  os: string;
+  /** Whether it says more than the estimate: its system is at most two years from the device's. */
+  is_believed: boolean;
   /** Whether the interval of the estimate holds it. */
   is_within: boolean;
 }
@@ -2033,20 +2035,6 @@ export interface Transitions {
   switch_ms: number;
   /** For each backend: the cost of ending on it. */
   finish_ms: Record<string, number>;
-}
-
-/** How good estimates of a unit were for publications that they did not know. */
-export interface Trust {
-  /** The unit. */
-  unit: ComputeUnit;
-  /** `a` for phones and tablets, `m` for Macs; empty for all. */
-  chips: string;
-  /** The number of measurements. */
-  count: number;
-  /** The median of |estimate / measured - 1|. */
-  error: number;
-  /** The share of measurements within the 80 % interval. */
-  within: number;
 }
 
 /** The planned cost of all operations of one type. */

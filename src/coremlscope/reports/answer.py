@@ -14,7 +14,7 @@ from coremlscope.reports.figures import EXTRAPOLATED, milliseconds, within_ms
 from coremlscope.reports.provider import provider_comparison, verdict_section
 from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.reports.words import model_name, plural
-from coremlscope.results.answer import Answer, Proposal
+from coremlscope.results.answer import Answer, Proposal, PublishedFigure
 from coremlscope.results.profile import Profile
 
 #: Lines of an answer at 80 columns, and what is listed of each part.
@@ -85,8 +85,8 @@ def answer_blocks(profile: Profile, *, most: int = 2, is_brief: bool = False) ->
         yield Item(text, hazard.fix, "!", "warning")
     yield from _notes([profile])
     more = [f"{text[:1].upper()}{text[1:]}." for text in first.trust.doubts[1:]]
-    within = [one for one in first.trust.published if one.is_within][:1]
-    more += [f"Published: {format_duration(one.seconds)}, {one.publication}." for one in within]
+    published = [one for one in first.trust.published if one.is_within or not one.is_believed][:1]
+    more += [f"Published: {_published(one)}." for one in published]
     if text := " ".join([*more, first.trust.accuracy]).strip():
         yield Text(text)
 
@@ -261,6 +261,13 @@ def _notes(profiles: Sequence[Profile]) -> Iterator[Block]:
     for text, names in list(told.items())[:2]:
         where = "" if len(names) == len(profiles) else f"{', '.join(names)}: "
         yield Item(f"{where}{text}", mark="!", style="warning")
+
+
+def _published(one: PublishedFigure) -> str:
+    text = f"{format_duration(one.seconds)}, {one.publication}"
+    if one.is_believed:
+        return text
+    return f"{text}, under {one.os or 'a system that is not named'}, which says little of the device's"
 
 
 def _percent(share: float) -> str:

@@ -57,7 +57,8 @@ def comparison_document(comparison: Comparison) -> Iterator[Block]:
     yield from pair_table(comparison.differences, names)
     yield from side_by_side(comparison.profiles, names)
     yield from _facts(comparison, names)
-    yield from provider_comparison(comparison.profiles, names)
+    if len(comparison.profiles) == len(names):  # else they are devices and settings of one model
+        yield from provider_comparison(comparison.profiles, names)
     is_folded = len(comparison.differences) > _LISTED_SUBJECTS
     for difference in comparison.differences:
         title = f"{names[difference.other]} against {names[0]}"

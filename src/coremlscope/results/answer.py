@@ -137,7 +137,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """A latency that others published of the network of that name, on the same chip and unit.
+    """A latency that others published of the same network, on the same chip under the same setting.
 
     Attributes:
         network: The network.
@@ -145,6 +145,9 @@ class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True):
         unit: The unit that ran it.
         publication: Who measured it.
         url: Where; may be empty.
+        os: The system as published; may be empty.
+        is_believed: Whether it says more than the estimate: its system is at most two years from the
+            device's.
         is_within: Whether the interval of the estimate holds it.
     """
 
@@ -153,6 +156,8 @@ class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True):
     unit: ComputeUnit
     publication: str
     url: str = ""
+    os: str = ""
+    is_believed: bool
     is_within: bool
 
 
@@ -162,7 +167,7 @@ class AnswerTrust(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         certainty: The worst of the doubts; `likely` without any.
         doubts: What makes it doubtful, the worst first.
-        accuracy: How good such estimates were where they were published, in a sentence; may be empty.
+        accuracy: How good estimates of the nearest published networks are, in a sentence; may be empty.
         published: Published latencies of the same network on the same chip.
     """
 

@@ -106,24 +106,6 @@ class NearRow(msgspec.Struct, frozen=True, kw_only=True):
     distance: float
 
 
-class Trust(msgspec.Struct, frozen=True, kw_only=True):
-    """How good estimates of a unit were for publications that they did not know.
-
-    Attributes:
-        unit: The unit.
-        chips: `a` for phones and tablets, `m` for Macs; empty for all.
-        count: The number of measurements.
-        error: The median of |estimate / measured - 1|.
-        within: The share of measurements within the 80 % interval.
-    """
-
-    unit: ComputeUnit
-    chips: str
-    count: int
-    error: float
-    within: float
-
-
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """The estimated time of a prediction on a device under one setting. Nothing was measured.
 
@@ -151,7 +133,6 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         own: Which of the user's own measurements it uses; None if it uses published ones alone.
         load: Times of loading, where the Neural Engine does most of the work; None where they are not known.
         memory: The memory of a prediction, from the file; None in older profiles.
-        trust: How good estimates of the unit that does most of the work were; None where that is not known.
         near: Published latencies of similar networks on similar chips, nearest first; empty unless asked for.
         kernels: The kernels, where the plan divides some of the profile's or orders them otherwise; empty
             where they are the profile's.
@@ -180,7 +161,6 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     own: OwnCalibration | None = None
     load: LoadEstimate | None = None
     memory: MemoryEstimate | None = None
-    trust: Trust | None = None
     near: tuple[NearRow, ...] = ()
     kernels: tuple[Kernel, ...] = ()
     kernel_of: tuple[int, ...] = ()

@@ -22,7 +22,7 @@ from coremlscope.planning.answer.changes import (
     find_best,
     rank,
 )
-from coremlscope.planning.answer.doubts import Doubt, describe_trust, find_doubts, find_published
+from coremlscope.planning.answer.doubts import Doubt, compare_published, describe_trust, find_doubts
 from coremlscope.planning.answer.hazards import find_on_every_unit, find_on_system, find_under, is_met
 from coremlscope.planning.answer.time import find_held_time, main_unit_words, split_time
 from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
@@ -175,7 +175,7 @@ class _OnDevice:
             if self.plan is None or planned is None
             else find_held_time(kernels, self.ops, self.plan, planned, shown),
             trust=describe_trust(
-                self._doubts(setting), shown.trust, find_published(self.summary.path, shown)
+                self._doubts(setting), *compare_published(self.summary.path, self.found.structure, shown)
             ),
         )
 
@@ -231,7 +231,7 @@ class _OnDevice:
         return replace(answer, best=find_best(shown, self._others(setting), self._certainties()))
 
     def _certainties(self) -> dict[ComputeUnits, Certainty]:
-        return {s: describe_trust(self._doubts(s), None).certainty for s in self.estimates}
+        return {s: describe_trust(self._doubts(s)).certainty for s in self.estimates}
 
     def _others(self, shown: ComputeUnits) -> dict[ComputeUnits, Estimate]:
         """Returns the estimates of the other settings without hazards."""

@@ -8,18 +8,21 @@ from pathlib import Path
 from typing import get_args
 
 from coremlscope.base.units import format_duration
+from coremlscope.devices import all_chips
 from coremlscope.devices.unit import UNIT_WORDS
 from coremlscope.planning.answer.settings import main_unit
-from coremlscope.planning.cost.latency.evidence import load_evidence
+from coremlscope.planning.cost.latency.evidence import find_nearest, find_published, year_of
+from coremlscope.planning.cost.latency.structure import Structure
 from coremlscope.results.answer import AnswerTrust, Certainty, PublishedFigure
-from coremlscope.results.estimate import Estimate, Kernel, Trust
+from coremlscope.results.estimate import Estimate, Kernel
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan, SettingPlan
 
 _WORDS: tuple[Certainty, ...] = get_args(Certainty)
 #: The share of the time whose unit is undecided that makes a plan doubtful.
 _VISIBLE = 0.2
-_LINES = {"a": " of phones and tablets", "m": " of Macs"}
+#: Figures of older systems, or of newer ones, are shown and not believed.
+_MOST_YEARS = 2
 
 Doubt = tuple[Certainty, str]
 
@@ -74,50 +77,65 @@ def _undecided(kernels: Sequence[Kernel], ops: OpTable, plan: Plan, estimate: Es
     return f"the unit of {kind} operations depends on assumed rates ({share * 100:.0f} % of the time)"
 
 
-def find_published(path: str, estimate: Estimate) -> tuple[PublishedFigure, ...]:
-    """Returns published latencies of the network that a file is named after, on the chip of an estimate.
+def compare_published(
+    path: str, structure: Structure | None, estimate: Estimate
+) -> tuple[tuple[PublishedFigure, ...], str]:
+    """Returns what was published of the same network, and how good estimates of the nearest networks are.
 
     Args:
-        path: The path of the model.
+        path: The path of the model, which may be named after the network.
+        structure: What the network consists of; None where that is not known.
         estimate: The estimate.
+
+    Returns:
+        Latencies on the same chip under the same setting, those to be believed first; and a sentence on the
+        rows that `estimate --explain` lists, empty where one of the latencies is to be believed.
     """
-    name, low, high = Path(path).stem.lower(), estimate.latency.low, estimate.latency.high
-    unit = main_unit(estimate.placement)
-    return tuple(
+    low, high, year = estimate.latency.low, estimate.latency.high, year_of(estimate.os)
+    published = [
         PublishedFigure(
             network=row.network,
             seconds=row.measured_ms * 1e-3,
             unit=row.unit,
             publication=row.publication,
             url=row.url,
+            os=row.os,
+            is_believed=None not in (year, row.year) and abs((year or 0) - (row.year or 0)) <= _MOST_YEARS,
             is_within=low <= row.measured_ms * 1e-3 <= high,
         )
-        for row in load_evidence()
-        if row.network.lower() == name and (row.chip, row.unit) == (estimate.chip, unit)
+        for row in find_published(Path(path).stem, structure, estimate.chip, estimate.compute_units)
+    ]
+    published.sort(key=lambda one: not one.is_believed)
+    if structure is None or any(one.is_believed for one in published):
+        return tuple(published), ""
+    unit = main_unit(estimate.placement)
+    ratios = [
+        row.estimated_s / row.measured_s for row in find_nearest(structure, unit, all_chips()[estimate.chip])
+    ]
+    accuracy = (
+        f"Of the {len(ratios)} published figures for {UNIT_WORDS[unit]} that are nearest, ours are"
+        f" {min(ratios):.2f} to {max(ratios):.2f} × the measured ones."
     )
+    return tuple(published), accuracy if ratios else ""
 
 
 def describe_trust(
-    doubts: Sequence[Doubt], trust: Trust | None, published: Sequence[PublishedFigure] = ()
+    doubts: Sequence[Doubt], published: Sequence[PublishedFigure] = (), accuracy: str = ""
 ) -> AnswerTrust:
-    """Returns the trust in an answer: its doubts, how good such estimates were, and what was published."""
-    accuracy = ""
-    if trust is not None:
-        accuracy = (
-            f"Such estimates for {UNIT_WORDS[trust.unit]}{_LINES.get(trust.chips, '')} were off by"
-            f" {trust.error * 100:.0f} % (median of {trust.count} published figures);"
-            f" {trust.within * 100:.0f} % were within the interval."
-        )
-    outside = [one for one in published if not one.is_within]
+    """Returns the trust in an answer: its doubts, what was published, and how good such estimates are."""
     found = [*doubts]
-    for one in outside[:1]:
-        at = f"published: {format_duration(one.seconds)} on {UNIT_WORDS[one.unit]}, {one.publication}"
-        found.insert(0, ("unclear", f"{at}, outside of this interval"))
+    for one in [one for one in published if one.is_believed and not one.is_within][:1]:
+        found.insert(0, ("unclear", f"{say_published(one)} counts more than this estimate"))
     listed = sorted(found, key=lambda one: -_WORDS.index(one[0]))
     return AnswerTrust(
         certainty=worst(word for word, _ in found),
         doubts=tuple(text for _, text in listed),
-        # Figures of other networks say less than that of this one.
-        accuracy="" if outside else accuracy,
+        accuracy=accuracy,
         published=tuple(published),
     )
+
+
+def say_published(one: PublishedFigure) -> str:
+    """Returns a published figure in words: `8.00 ms under iOS 13.5, published by coreml-model-zoo,`."""
+    unit, system = UNIT_WORDS[one.unit], f" under {one.os}" if one.os else ""
+    return f"{format_duration(one.seconds)} on {unit}{system}, published by {one.publication},"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 from msgspec.structs import replace
 
 from coremlscope.base.units import format_duration
@@ -14,10 +13,9 @@ from coremlscope.planning.cost.latency import kernels as latency
 from coremlscope.planning.cost.latency.evidence import find_nearest
 from coremlscope.planning.cost.latency.loads import estimate_loads
 from coremlscope.planning.cost.latency.running import describe_run
-from coremlscope.planning.cost.latency.structure import structure_of
-from coremlscope.planning.cost.latency.trust import find_trust
+from coremlscope.planning.cost.latency.structure import Structure
 from coremlscope.planning.cost.latency.work import Work
-from coremlscope.planning.forecast.kernels import Kernels, Prediction, as_core_ai
+from coremlscope.planning.forecast.kernels import Prediction, as_core_ai
 from coremlscope.planning.forecast.memory import MemoryModel
 from coremlscope.planning.forecast.placed import Placed
 from coremlscope.planning.forecast.tabular import as_bound
@@ -65,14 +63,12 @@ def _report(prediction: Prediction, memory: MemoryModel, ops: OpTable) -> Estima
     """
     kernels, work = prediction.kernels, prediction.place()
     found = prediction.price(work)
-    unit = max(found.placement, key=lambda unit: found.placement[unit], default=None)
     on_engine = found.placement.get(NEURAL_ENGINE, 0.0) > 0.5
     return replace(
         found,
         kernels=refer_to_rows(work.kernels, ops) if work.parts_of else (),
         own=kernels.own.label(found),
         load=estimate_loads(float(kernels.table.weights.sum())) if on_engine else None,
-        trust=None if unit is None else find_trust(unit, found.chip),
         memory=memory.on(
             prediction.device, {id_: unit for id_, unit in prediction.units.items() if unit is not None}
         ),
@@ -123,10 +119,9 @@ def time_shares(
     return shares
 
 
-def add_evidence(found: Estimate, kernels: Kernels) -> Estimate:
+def add_evidence(found: Estimate, structure: Structure) -> Estimate:
     """Returns an estimate with the published latencies of the unit that does most of its work."""
-    times = np.array([kernel.steps for kernel in kernels.fused], dtype=np.float64)
     unit = max(found.placement, key=lambda unit: found.placement[unit])
-    near = find_nearest(structure_of(kernels.table, times), unit, all_chips()[found.chip])
+    near = find_nearest(structure, unit, all_chips()[found.chip])
     notes = (*found.notes, *describe_run(found))
     return replace(found, near=near, notes=notes)

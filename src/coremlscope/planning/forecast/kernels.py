@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import msgspec
+import numpy as np
 
 from coremlscope.describe.left_out import find_left_out
 from coremlscope.devices import ComputeUnit, ComputeUnits, Device
@@ -17,6 +18,7 @@ from coremlscope.planning.cost.latency.core_ai import adapt
 from coremlscope.planning.cost.latency.kernels import Kernel
 from coremlscope.planning.cost.latency.model import estimate
 from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
+from coremlscope.planning.cost.latency.structure import Structure, structure_of
 from coremlscope.planning.cost.latency.table import KernelTable
 from coremlscope.planning.cost.latency.work import Work, place_kernels
 from coremlscope.planning.patterns.forms import BUFFERS
@@ -68,6 +70,10 @@ class Kernels:
     def table(self) -> KernelTable:
         """The kernels as a table, which all devices share."""
         return KernelTable.of(self.fused)
+
+    def structure(self) -> Structure:
+        """Returns what the network consists of."""
+        return structure_of(self.table, np.array([kernel.steps for kernel in self.fused], dtype=np.float64))
 
     def on(
         self, device: Device, settings: Sequence[ComputeUnits], placed: Sequence[PlacedFunction]

@@ -19,6 +19,7 @@ from coremlscope.planning.advice import Remark, find_remarks
 from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
 from coremlscope.planning.cost.latency.recorded import record
 from coremlscope.planning.cost.latency.running import find_slow_loads
+from coremlscope.planning.cost.latency.structure import Structure
 from coremlscope.planning.cost.planned.rates import RateTable, rate_table
 from coremlscope.planning.forecast.assumptions import shape_notes, system_findings, system_notes, weight_notes
 from coremlscope.planning.forecast.estimates import (
@@ -83,6 +84,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
         findings: What the model does at a cost that another form would not have, where that saves anything on
             one of the devices; and why there are no estimates.
         rates: Tokens per second of a language model; see `estimate_generation`.
+        structure: What the estimated network consists of; None without estimates.
         answers: The answers for each device and setting; see `make_answers`.
     """
 
@@ -91,6 +93,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     estimates: tuple[Estimate, ...] = ()
     findings: tuple[Finding, ...] = ()
     rates: tuple[TokenRate, ...] = ()
+    structure: Structure | None = None
     answers: tuple[Answer, ...] = ()
 
     def under(self, settings: Sequence[ComputeUnits]) -> Forecast:
@@ -189,8 +192,9 @@ def forecast(
     estimates: list[Estimate] = []
     for one, plan in zip(places, plans, strict=True):
         estimates += _including_others(make(one.predictions, list(one.main.values())), plan)
+    structure = kernels.structure()
     if with_evidence:
-        estimates = [add_evidence(one, kernels) for one in estimates]
+        estimates = [add_evidence(one, structure) for one in estimates]
     findings = (
         *_unknown_loops(kernels, estimates),
         *find_slow_loads(estimates, kernels.table),
@@ -205,6 +209,7 @@ def forecast(
         kernels=refer_to_rows(kernels.fused, ops),
         estimates=tuple(estimates),
         findings=findings,
+        structure=structure,
     )
 
 

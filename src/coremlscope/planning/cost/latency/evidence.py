@@ -10,6 +10,8 @@ import csv
 import functools
 import gzip
 import io
+import math
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -18,18 +20,23 @@ import msgspec.structs
 
 from coremlscope.devices.catalog import all_chips
 from coremlscope.devices.chip import Chip
-from coremlscope.devices.unit import ComputeUnit
+from coremlscope.devices.release import OSRelease
+from coremlscope.devices.unit import ComputeUnit, ComputeUnits
 from coremlscope.planning.cost.latency.structure import Structure, distance
 from coremlscope.results.estimate import NearRow
 
 _FILE = "evidence.csv.gz"
 #: Distance that a chip of another family, and each generation of Neural Engine between two chips, add.
 _OTHER_FAMILY, _GENERATION = 0.05, 0.05
+#: The first version that is numbered after a year.
+_OF_2025 = 26
+#: Sizes of equal networks differ by no more than this.
+_EQUAL = 0.01
 #: Distance that other compression of weights adds.
 _OTHER_PRECISION = 0.1
 #: How many rows are shown, and how many of one network, so that one that was published often leaves room.
 _NEAR, _MOST_OF_ONE = 5, 2
-_TEXTS = ("network", "family", "publication", "url", "chip", "unit", "precision")
+_TEXTS = ("network", "family", "publication", "url", "date", "os", "chip", "setting", "unit", "precision")
 _SAME = ("network", "publication", "chip", "precision")
 _NUMBERS = ("measured_ms", "estimated_ms")
 _SIZES = tuple(field for field in Structure.__struct_fields__)
@@ -45,7 +52,10 @@ class PublishedLatency(msgspec.Struct, frozen=True, kw_only=True):
         family: Its family of architectures.
         publication: Who measured it.
         url: Where it was published; may be empty.
+        date: Its year and month; may be empty.
+        os: The system as published; may be empty.
         chip: The chip's id.
+        setting: The setting of compute units.
         unit: The compute unit that ran it.
         precision: `fp16`, `w8`, `pal4`, `sparse75`, `w8a8`, `fp32`.
         measured_ms: The published latency.
@@ -57,7 +67,10 @@ class PublishedLatency(msgspec.Struct, frozen=True, kw_only=True):
     family: str
     publication: str
     url: str
+    date: str
+    os: str
     chip: str
+    setting: ComputeUnits
     unit: ComputeUnit
     precision: str
     measured_ms: float
@@ -67,6 +80,21 @@ class PublishedLatency(msgspec.Struct, frozen=True, kw_only=True):
     def repeats(self, other: PublishedLatency) -> bool:
         """Returns whether both are of the same network on the same chip, by the same people."""
         return all(getattr(self, name) == getattr(other, name) for name in _SAME)
+
+    @property
+    def year(self) -> int | None:
+        """The year of its system, else that of the publication."""
+        return year_of(self.os) or (int(self.date[:4]) if self.date[:4].isdecimal() else None)
+
+
+def year_of(system: str) -> int | None:
+    """Returns the year of a system: 2019 for `iOS 13.5`; None for a text that names none."""
+    named = re.match(r"(iPadOS|iOS|macOS) (\d+)", system)
+    if named is None:
+        return None
+    release = OSRelease("macOS" if named[1] == "macOS" else "iOS", int(named[2])).core_ml[0]
+    # The versions of 2025 are numbered after the next year.
+    return release + (1999 if release >= _OF_2025 else 2006)
 
 
 @functools.cache
@@ -106,8 +134,8 @@ def find_nearest(structure: Structure, unit: ComputeUnit, chip: Chip) -> tuple[N
     """
     near = sorted(
         (
-            (distance(structure, row.structure), _apart(chip, row.chip), row)
-            for row in load_evidence()
+            (apart, _apart(chip, row.chip), row)
+            for apart, row in zip(_distances(structure), load_evidence(), strict=True)
             if row.unit == unit
         ),
         key=lambda item: (item[0] + item[1] + _precision_gap(item[2]), item[2].network, item[2].publication),
@@ -122,6 +150,45 @@ def find_nearest(structure: Structure, unit: ComputeUnit, chip: Chip) -> tuple[N
         if len(found) == _NEAR:
             break
     return tuple(map(_near, found, distances))
+
+
+@functools.lru_cache(maxsize=8)
+def _distances(structure: Structure) -> tuple[float, ...]:
+    """Returns the distance of each row of the table; a network has several rows."""
+    of_network = functools.cache(functools.partial(distance, structure))
+    return tuple(of_network(row.structure) for row in load_evidence())
+
+
+def find_published(
+    name: str, structure: Structure | None, chip: str, setting: ComputeUnits
+) -> tuple[PublishedLatency, ...]:
+    """Returns the published latencies of a network, equal by name or structure, on a chip under a setting.
+
+    Args:
+        name: Its name.
+        structure: What it consists of; None where that is not known.
+        chip: The chip's id.
+        setting: The setting.
+    """
+    return tuple(
+        row
+        for row in load_evidence()
+        if (row.chip, row.setting) == (chip, setting)
+        and row.precision in ("fp16", "fp32")
+        and (row.network.lower() == name.lower() or _is_equal(row, structure))
+    )
+
+
+def _is_equal(row: PublishedLatency, structure: Structure | None) -> bool:
+    if structure is None:
+        return False
+    # Weights of 32 bits in the file are computed with 16 on the Neural Engine.
+    scale = 2.0 if row.precision == "fp32" else 1.0
+    pairs = [
+        (getattr(row.structure, size), getattr(structure, size)) for size in ("macs", "traffic", "kernels")
+    ]
+    pairs.append((row.structure.weight_bytes / scale, structure.weight_bytes))
+    return all(math.isclose(*pair, rel_tol=_EQUAL) for pair in pairs)
 
 
 def _precision_gap(row: PublishedLatency) -> float:
