@@ -26,7 +26,7 @@ export TQDM_DISABLE := 1
 export ORT_DISABLE_TELEMETRY := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help profile confirm example test check frontend playground browser long site attack attack-verbs fuzz conformance bench-speed bench-start bench-verify bench-latency bench-plan bench-recording bench-sweep docs drift lock changelog release clean
+.PHONY: help profile confirm example test check frontend playground browser long site attack attack-verbs fuzz conformance bench-speed bench-waits bench-verify bench-latency bench-plan bench-recording bench-sweep docs drift lock changelog release clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -79,8 +79,8 @@ attack-verbs: $(VENV)/.dev ## run verbs of the command on damaged files; ARGS="-
 fuzz: $(VENV)/.fuzz ## fuzz a reader, TARGET=mlmodel (default), zip, mil …; ARGS="-max_total_time=600" for libFuzzer
 	$(VENV)/bin/python -m tests.long.fuzz $(or $(TARGET),mlmodel) $(or $(ARGS),-max_total_time=60)
 
-bench-start: $(VENV)/.runtime ## time short commands beside an older version (needs its commit)
-	$(VENV)/bin/python -m benchmarks.start $(ARGS)
+bench-waits: $(VENV)/.dev ## time whole commands next to an older version (minutes; needs its commit); ARGS="--rounds 9 --only 'nmp: plan'"
+	$(VENV)/bin/python -m benchmarks.waits --page docs/waits.md $(ARGS)
 
 bench-verify: $(TORCH)/.ready ## count verdicts on sound conversions, unlike classifiers and damaged twins; ARGS="--seeds 0 --twins"; TIMES=1 times it next to an older version
 	$(TORCH)/bin/python -m $(if $(TIMES),benchmarks.faults.times,benchmarks.faults) $(ARGS)

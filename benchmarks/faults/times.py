@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from benchmarks.start import older_source, processor_seconds
+from benchmarks.waits import older_source, processor_seconds
 
 __all__ = ["main"]
 

