@@ -61,6 +61,10 @@ def _saved(op: str, weight: np.ndarray, storage: str, path: Path, *, is_half: bo
     def program(x: Any) -> Any:
         return mb.tanh(x=_OPS[op](mb.sin(x=x, name="wave"), weight), name="y")
 
+    return _converted(program, storage, path, is_half=is_half)
+
+
+def _converted(program: Any, storage: str, path: Path, *, is_half: bool) -> Path:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = ct.convert(

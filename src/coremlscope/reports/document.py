@@ -69,10 +69,11 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Title(msgspec.Struct, frozen=True):
-    """The title of a document or of a subject in it, with a remark."""
+    """The title of a document or of a subject in it, with a remark, and the style of a verdict."""
 
     text: str
     remark: str = ""
+    style: Style = ""
 
 
 class Heading(msgspec.Struct, frozen=True):

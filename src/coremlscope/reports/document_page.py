@@ -108,9 +108,9 @@ class _Writer:
         level, named = ("h2", "") if self.title else ("h1", ' id="top"')
         self.title = self.title or title.text
         remark = f'<p class="lead">{html_text(title.remark)}</p>' if title.remark else ""
-        self.lines.append(
-            f'<header class="report-head"{named}><{level}>{html_text(title.text)}</{level}>{remark}</header>'
-        )
+        text = html_text(title.text)
+        text = f'<span class="verdict-error">{text}</span>' if title.style == "error" else text
+        self.lines.append(f'<header class="report-head"{named}><{level}>{text}</{level}>{remark}</header>')
 
     def _section(self, title: str, remark: str = "") -> None:
         self._close()
@@ -150,11 +150,14 @@ def write_page(document: Document) -> str:
     )
 
 
+_MORE_STYLE = ".section > .scroll-x + *{margin-top:12px}.verdict-error{color:var(--wrong)}"
+
+
 @functools.cache
 def _style() -> str:
     """The style sheet of the report page."""
     file = resources.files("coremlscope.reports") / "bundle" / "report.css"
-    return file.read_text(encoding="utf-8").strip() + ".section > .scroll-x + *{margin-top:12px}"
+    return file.read_text(encoding="utf-8").strip() + _MORE_STYLE
 
 
 def _content(block: Facts | Table | Text | Drawing) -> Iterator[str]:

@@ -55,7 +55,6 @@ _CAUSES: dict[Cause, str] = {
 }
 
 _OUTPUT_TITLES = ("output", "run", "as", "", "largest", "relative", "SNR", "cosine", "")
-_VALUE_TITLES = ("place", "model", "reference")
 _PAIR_TITLES = ("operation", "value", "reference", "paired by", "fp32", "made", "fp16")
 #: Pairs, outputs and operations that are shown where not all are wanted.
 _SHOWN, _OUTPUTS, _FAULTS = 4, 8, 2
@@ -69,7 +68,8 @@ def verification_document(found: Verification, *, has_pairs: bool = False) -> It
         found: The verification.
         has_pairs: Whether to list all paired values, instead of those around the first fault.
     """
-    yield Title(f"{'✓' if found.passed else '✗'} {_headline(found)}")
+    mark = "✓" if found.passed else "✗"
+    yield Title(f"{mark} {_headline(found)}", style="good" if found.passed else "error")
     yield Facts(
         [
             ("model", ", ".join(filter(None, (found.model and model_name(found.model), found.function)))),
@@ -89,10 +89,6 @@ def verification_document(found: Verification, *, has_pairs: bool = False) -> It
     if rows[_OUTPUTS:]:
         every = Table(_columns(_OUTPUT_TITLES), [_output_row(output) for output in found.outputs])
         yield Folded("All outputs", str(len(rows)), (every,), is_extra=True)
-    values = [(fault.op, *row) for fault in found.faults for row in _value_rows(fault)]
-    if values:
-        columns = tuple(map(Column, ("operation", *_VALUE_TITLES)))
-        yield Folded("Values next to each other", "", (Table(columns, values),), is_extra=True)
     yield from _pairs(found, has_pairs)
     yield from findings(found.findings)
 
@@ -245,7 +241,10 @@ def _fault_lines(fault: VerifiedFault) -> tuple[str, str]:
     if fault.cause != "unknown" and fault.elements:
         text += f"\n{fault.explained:,} of {fault.elements:,} elements are as this predicts"
     if fault.values:
-        pairs = (f"{_exact(one.model)} for {_exact(one.reference)}" for one in fault.values[:3])
+        pairs = (
+            f"{_exact(one.model)} for {_exact(one.reference)} at {list(one.place)}"
+            for one in fault.values[:3]
+        )
         text += f"\nmodel for reference: {', '.join(pairs)}"
     if fault.repairs is not None:
         remains = "all outputs are within the tolerance" if fault.repairs else "outputs still differ"
@@ -258,8 +257,3 @@ def _fault_lines(fault: VerifiedFault) -> tuple[str, str]:
 
 def _exact(number: float | None) -> str:
     return "infinite or NaN" if number is None else f"{number:.6g}"
-
-
-def _value_rows(fault: VerifiedFault) -> list[tuple[str, ...]]:
-    """Returns a row for each of the elements that differ most: its place, and both values."""
-    return [(str(list(one.place)), _exact(one.model), _exact(one.reference)) for one in fault.values]

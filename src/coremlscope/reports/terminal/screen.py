@@ -58,9 +58,9 @@ class Screen:
         for hint in filter(None, [hints] if isinstance(hints, str) else hints):
             self.line(hint, _QUIET, inner)
 
-    def title(self, text: str, quiet: str = "") -> None:
+    def title(self, text: str, quiet: str = "", style: str = "") -> None:
         """Prints the title of the screen."""
-        self._titled(escape_controls(text), escape_controls(quiet), _TITLE)
+        self._titled(escape_controls(text), escape_controls(quiet), f"bold {style}" if style else _TITLE)
 
     def heading(self, text: str, quiet: str = "") -> None:
         """Prints a heading with a remark."""

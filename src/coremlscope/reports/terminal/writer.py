@@ -73,7 +73,7 @@ def _is_apart(block: Block, above: Block | None) -> bool:
 
 def _show(screen: Screen, block: Block) -> None:
     if isinstance(block, Title):
-        screen.title(block.text, f"  {block.remark}" if block.remark else "")
+        screen.title(block.text, f"  {block.remark}" if block.remark else "", _STYLES[block.style])
     elif isinstance(block, Heading):
         screen.heading(block.text, block.remark)
     elif isinstance(block, Facts):
