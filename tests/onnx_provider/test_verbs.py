@@ -42,6 +42,34 @@ def test_the_bare_verb_says_what_the_provider_takes(
     assert "multiply by -1" in text
 
 
+def test_the_page_that_opens_models_judges_the_graph_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from coremlscope.server.browser import Answers
+
+    monkeypatch.chdir(tmp_path)
+    _write(tmp_path / "a.onnx", "Neg")
+    question = {"folder": str(tmp_path), "paths": ["a.onnx"]}
+    answer: Any = json.loads(Answers().answer(json.dumps(question)))
+    result = answer["payload"]["result"]
+    assert [(one["models"], one["basis"]) for one in result["providers"]] == [
+        (2, "before ONNX Runtime's own optimisation")
+    ] * 2
+    assert len(result["provider_verdicts"]) == 1
+
+
+def test_a_model_of_one_constant(tmp_path: Path) -> None:
+    from onnx import TensorProto, helper
+
+    value = helper.make_tensor("v", TensorProto.FLOAT, [2], [1, 2])
+    node = helper.make_node("Constant", [], ["y"], value=value)
+    graph = helper.make_graph([node], "g", [], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])])
+    path = tmp_path / "a.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    assert main([str(path), "--device", "m2"]) == 0
+    assert main(["plan", str(path), "--device", "m2"]) == 0
+
+
 def test_models_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [_write(tmp_path / f"{op}.onnx", op) for op in ("Neg", "Tanh")]
     reports = [*paths, "--device", "m2", "--iterations", "2", "--json", "-"]

@@ -17,6 +17,7 @@ import { Layers } from "../views/layers";
 import { Memory } from "../views/memory";
 import { Metadata } from "../views/metadata";
 import { NextSteps } from "../views/next-steps";
+import { OnnxRuntime } from "../views/onnxruntime";
 import { OtherDevice } from "../views/other-device";
 import { Phases } from "../views/phases";
 import { InputPreview } from "../views/preview";
@@ -66,6 +67,12 @@ const VIEWS: readonly View[] = [
     title: "Agreement",
     applies: (report) => !!report.profile?.agreements.length,
     view: () => <Agreements />,
+  },
+  {
+    id: "onnxruntime",
+    title: "ONNX Runtime",
+    applies: (report) => !!report.profile?.providers.length,
+    view: () => <OnnxRuntime />,
   },
   { id: "layers", title: "Layers", applies: (report) => report.rows.all.length > 0, view: () => <Layers /> },
   { id: "types", title: "Types", applies: hasSeveral, view: () => <Types /> },

@@ -18,7 +18,7 @@ from coremlscope.planning.onnxruntime.rules.rule import NEWEST, OLDEST
 from coremlscope.planning.onnxruntime.rules.table import RELEASES
 from coremlscope.results.profile import Profile
 from coremlscope.results.provider import CORE_ML_PROVIDER, ProviderAgreement, ProviderLog
-from coremlscope.runtime.basic_pass.optimise import SeenGraph, optimise
+from coremlscope.runtime.basic_pass.preparation import SeenGraph, as_it_stands
 
 #: A session whose graph differs by more of its operators is that of another model.
 _OTHER_GRAPH = 0.2
@@ -48,6 +48,7 @@ def ask_provider(
     release: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     is_static: bool = False,
+    runs: bool = True,
 ) -> tuple[SeenGraph, tuple[Division, ...]]:
     """Divides an ONNX model as ONNX Runtime's Core ML provider does.
 
@@ -57,6 +58,7 @@ def ask_provider(
         release: The release of ONNX Runtime; the newest known one for None.
         shapes: Shapes of inputs by name, and sizes of free dimensions by theirs.
         is_static: Whether the option RequireStaticInputShapes is on.
+        runs: Whether ONNX Runtime optimises the graph, in a process of its own.
 
     Returns:
         The graph that the provider is asked about, and one division for each format.
@@ -67,7 +69,7 @@ def ask_provider(
         UsageError: The rules of the release are not known.
     """
     chosen = find_release(release)
-    seen = optimise(read_onnx(path), shapes)
+    seen = _seen(path, shapes or {}, runs=runs)
     notes = [f"The graph is judged {seen.basis}, because {seen.doubt}"] if seen.doubt else []
     return seen, tuple(
         divide(
@@ -78,6 +80,15 @@ def ask_provider(
         )
         for format_ in formats
     )
+
+
+def _seen(path: Path, shapes: Mapping[str, Sequence[int]], *, runs: bool) -> SeenGraph:
+    model = read_onnx(path)
+    if not runs:
+        return as_it_stands(model, shapes, "nothing is run here")
+    from coremlscope.runtime.basic_pass.optimise import optimise
+
+    return optimise(model, shapes)
 
 
 def add_agreement(log: ProviderLog, path: Path) -> ProviderLog:
@@ -95,7 +106,7 @@ def add_agreement(log: ProviderLog, path: Path) -> ProviderLog:
     """
     if not log.rounds and CORE_ML_PROVIDER not in log.placed:
         return log
-    seen = optimise(read_onnx(path))
+    seen = _seen(path, {}, runs=True)
     nodes = seen.model.graph.nodes
     if log.rounds and min(abs(one.nodes - len(nodes)) for one in log.rounds) > len(nodes) * _OTHER_GRAPH:
         return log
@@ -123,6 +134,7 @@ def add_providers(
     *,
     release: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    runs: bool = True,
 ) -> Profile:
     """Adds what ONNX Runtime's Core ML provider makes of an ONNX model, and whether that is faster.
 
@@ -133,8 +145,9 @@ def add_providers(
         formats: The formats of Core ML models.
         release: The release of ONNX Runtime; the newest known one for None.
         shapes: Shapes of inputs by name, and sizes of free dimensions by theirs.
+        runs: Whether ONNX Runtime optimises the graph, in a process of its own.
     """
-    seen, divisions = ask_provider(path, formats, release=release, shapes=shapes)
+    seen, divisions = ask_provider(path, formats, release=release, shapes=shapes, runs=runs)
     pricing = Pricing(seen.model, shapes or {}, devices, tuple(SETTINGS))
     reports = tuple(pricing.report(one) for one in divisions)
     verdicts = []

@@ -57,6 +57,7 @@ _OTHER_SUFFIXES = {
     ".pt2": ("a PyTorch model", _TRACE),
     ".pth": ("a PyTorch model", _TRACE),
     ".tflite": ("a TensorFlow Lite model", f"{_NETWORK}but not TensorFlow Lite"),
+    ".ort": ("a model in ONNX Runtime's own format", "use the .onnx file that it was made from"),
     ".safetensors": ("a safetensors file", _WEIGHTS),
     ".gguf": ("a GGUF model", _WEIGHTS),
 }

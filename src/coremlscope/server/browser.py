@@ -16,12 +16,14 @@ import msgspec
 from coremlscope import api
 from coremlscope.api.assemble import assemble
 from coremlscope.api.imported import is_readable, read_any
+from coremlscope.api.providers import add_providers
 from coremlscope.base.errors import CoremlscopeError, UnsupportedModelError, known_error
 from coremlscope.base.findings import Finding
 from coremlscope.describe.bundle import describe_bundle
-from coremlscope.devices import all_chips
+from coremlscope.devices import all_chips, find_devices
 from coremlscope.devices.catalog import DEFAULT_DEVICES
 from coremlscope.formats.container import open_with_models
+from coremlscope.formats.onnx.network import ONNX
 from coremlscope.model.ir import Model
 from coremlscope.planning.answer.comparison import compare_judged
 from coremlscope.planning.hazards.summary import describe_model
@@ -130,7 +132,10 @@ class Answers:
 def _forecast(model: Model, chips: Sequence[str]) -> Profile:
     """Returns plans and estimates for chips under every setting, or only plans, or only a description."""
     try:
-        return api.estimate(model, chips, compute_units="every")
+        profile = api.estimate(model, chips, compute_units="every")
+        if model.container != ONNX or model.source is None:
+            return profile
+        return add_providers(profile, model.source, find_devices(chips[:1], None), runs=False)
     except UnsupportedModelError as error:
         finding = _not_estimated(error)
     try:

@@ -69,7 +69,7 @@ def find_rival(
     """
     kinds = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
     hypotheses = _hypotheses(kinds, transition_costs, setting)
-    if not hypotheses:
+    if not kinds or not hypotheses:
         return ()
     planned = np.array([[BACKENDS.index(backend)] for backend in chosen], dtype=np.uint8)
     paths, _ = search_columns(

@@ -16,32 +16,16 @@ from coremlscope.base.processes.endings import Failures
 from coremlscope.base.writing import write_draft
 from coremlscope.formats.onnx.element_types import element_types
 from coremlscope.formats.onnx.graph import Graph, OnnxModel
-from coremlscope.formats.onnx.reader import model_of, read_message, read_onnx, read_types
+from coremlscope.formats.onnx.reader import read_message, read_onnx, read_types
 from coremlscope.model.ir import DType, TensorType
 from coremlscope.runtime.basic_pass.child import SAVED, TYPED
-from coremlscope.runtime.basic_pass.preparation import bind, prepare, restore
+from coremlscope.runtime.basic_pass.preparation import SeenGraph, as_it_stands, prepare, restore
 
 _CHILD = python_child("coremlscope.runtime.basic_pass.child")
 _TIME_S = 300.0
 #: Memory: what ONNX Runtime takes itself, and so many times the model.
 _OWN_BYTES, _RATIO = 2 << 30, 8
 _TASK = Task("ONNX Runtime", "check that it runs elsewhere", Failures("ONNX Runtime"))
-#: What is said of a graph that no engine optimised.
-AS_IT_STANDS = "before ONNX Runtime's own optimisation"
-
-
-class SeenGraph(msgspec.Struct, frozen=True, kw_only=True):
-    """The graph that providers are asked about.
-
-    Attributes:
-        model: The model with that graph.
-        basis: Which graph it is.
-        doubt: Why it is not the optimised one, as a clause; empty if it is.
-    """
-
-    model: OnnxModel
-    basis: str
-    doubt: str = ""
 
 
 def optimise(model: OnnxModel, shapes: Mapping[str, Sequence[int]] | None = None) -> SeenGraph:
@@ -67,11 +51,7 @@ def optimise(model: OnnxModel, shapes: Mapping[str, Sequence[int]] | None = None
             doubt = error.message
         except EngineError as error:
             doubt = error.message
-    if given:
-        message = read_message(model.path)
-        bind(message.graph, given)
-        model = model_of(message, model.path)
-    return SeenGraph(model=model, basis=AS_IT_STANDS, doubt=doubt)
+    return as_it_stands(model, given, doubt)
 
 
 def _why_not(model: OnnxModel) -> str:

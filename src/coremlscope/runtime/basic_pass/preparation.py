@@ -15,7 +15,8 @@ import numpy as np
 
 from coremlscope.base.errors import InputError
 from coremlscope.formats.onnx.element_types import element_types
-from coremlscope.formats.onnx.graph import OWN_DOMAINS, Graph, Node
+from coremlscope.formats.onnx.graph import OWN_DOMAINS, Graph, Node, OnnxModel
+from coremlscope.formats.onnx.reader import model_of, read_message
 from coremlscope.formats.onnx.schema import Message
 from coremlscope.model.ir import DType
 
@@ -44,6 +45,42 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     replaced: Mapping[str, Node]
     half: bool
     is_changed: bool
+
+
+#: What is said of a graph that no engine optimised.
+AS_IT_STANDS = "before ONNX Runtime's own optimisation"
+
+
+class SeenGraph(msgspec.Struct, frozen=True, kw_only=True):
+    """The graph that providers are asked about.
+
+    Attributes:
+        model: The model with that graph.
+        basis: Which graph it is.
+        doubt: Why it is not the optimised one, as a clause; empty if it is.
+    """
+
+    model: OnnxModel
+    basis: str
+    doubt: str = ""
+
+
+def as_it_stands(model: OnnxModel, shapes: Mapping[str, Sequence[int]], doubt: str) -> SeenGraph:
+    """Returns a model with its own graph, which no engine optimised.
+
+    Args:
+        model: The model.
+        shapes: Shapes of inputs by name, and sizes of free dimensions by theirs.
+        doubt: Why nothing optimised it, as a clause.
+
+    Raises:
+        InputError: There is no such input or dimension, or a size differs.
+    """
+    if shapes:
+        message = read_message(model.path)
+        bind(message.graph, shapes)
+        model = model_of(message, model.path)
+    return SeenGraph(model=model, basis=AS_IT_STANDS, doubt=doubt)
 
 
 def prepare(message: Message, shapes: Mapping[str, Sequence[int]], graph: Graph) -> Prepared:
