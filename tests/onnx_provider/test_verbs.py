@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from coremlscope.api.providers import ask_provider
 from coremlscope.cli import main
 
 onnx = pytest.importorskip("onnx")
@@ -56,6 +58,36 @@ def test_the_page_that_opens_models_judges_the_graph_as_it_stands(
         (2, "before ONNX Runtime's own optimisation")
     ] * 2
     assert len(result["provider_verdicts"]) == 1
+
+
+@pytest.mark.parametrize("batch", [2, "batch"])
+def test_shapes_of_a_graph_that_no_engine_optimised(batch: int | str, tmp_path: Path) -> None:
+    from onnx import TensorProto, helper, numpy_helper
+
+    weight = numpy_helper.from_array(np.zeros((4, 3, 3, 3), np.float32), "w")
+    nodes = [
+        helper.make_node("Identity", ["w"], ["w2"]),
+        helper.make_node("Conv", ["x", "w2"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node(
+            "Resize",
+            ["b", "", "s"],
+            ["y"],
+            mode="nearest",
+            nearest_mode="floor",
+            coordinate_transformation_mode="asymmetric",
+        ),
+    ]
+    scales = numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "s")
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 3, 8, 8])
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "g", [given], [result], [weight, scales])
+    path = tmp_path / "a.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    seen, (division,) = ask_provider(path, ("mlprogram",), runs=False)
+    size = batch if isinstance(batch, int) else None
+    assert [seen.model.graph.types[name].shape for name in ("a", "b")] == [(size, 4, 6, 6)] * 2
+    assert (division.report.models, division.report.nodes, division.report.supported) == (1, 3, 3)
 
 
 def test_a_model_of_one_constant(tmp_path: Path) -> None:

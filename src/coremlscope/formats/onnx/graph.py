@@ -159,6 +159,24 @@ class OnnxModel(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def bypass(graph: Graph, ops: Set[str]) -> Graph:
+    """Returns a graph without operators of some types, whose first input takes the place of their result.
+
+    Operators whose result a body reads stay.
+    """
+    kept = {name for node in graph.nodes for body in node.bodies for name in body.outer_names()}
+    names: dict[str, str] = {}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if node.is_own and node.op in ops and node.outputs[0] not in kept:
+            names[node.outputs[0]] = names.get(node.inputs[0], node.inputs[0])
+        else:
+            inputs = tuple(names.get(one, one) for one in node.inputs)
+            nodes.append(msgspec.structs.replace(node, inputs=inputs))
+    outputs = [msgspec.structs.replace(one, name=names.get(one.name, one.name)) for one in graph.outputs]
+    return msgspec.structs.replace(graph, nodes=nodes, outputs=outputs)
+
+
 def sort_nodes(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """Returns operators so that each is after those whose results it reads, else in the given order.
 

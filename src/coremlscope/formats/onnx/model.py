@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from coremlscope.base.budget import Budget
+from coremlscope.formats.onnx.element_types import element_types
 from coremlscope.formats.onnx.graph import OnnxModel, Signature
 from coremlscope.formats.onnx.network import FUNCTION, Part, translate
 from coremlscope.formats.onnx.reader import read_onnx
@@ -49,12 +50,7 @@ def model_of_graph(onnx: OnnxModel) -> Model:
         for one in onnx.free_inputs:
             if one.type is not None:
                 types[one.name] = replace(one.type, shape=shapes.get(one.name, given[one.name]))
-        part = Part(
-            nodes=onnx.graph.nodes,
-            inputs=[one.name for one in onnx.free_inputs],
-            outputs=[one.name for one in onnx.graph.outputs],
-        )
-        return translate(onnx.graph, onnx.opset, part, types=types)
+        return translate(onnx.graph, onnx.opset, _whole(onnx), types=types)
 
     def specialise(shapes: Mapping[str, Shape]) -> Function:
         model = make(shapes)
@@ -124,3 +120,55 @@ def _remarks(onnx: OnnxModel, shapes: Mapping[str, tuple[int, ...]]) -> tuple[st
         if isinstance(one.type, TensorType) and not one.type.is_static
     ]
     return (f"the file leaves sizes open: {', '.join(free)} is assumed (--shape)",) if free else ()
+
+
+def infer_types(onnx: OnnxModel) -> dict[str, TensorType]:
+    """Returns the types of values that the file does not declare, by name.
+
+    Shapes are those of the translated graph. Sizes that follow from free dimensions are None: those that
+    change where all free dimensions are twice as large.
+    """
+    given = default_shapes(onnx)
+    free = {
+        one.name: [size is None for size in one.type.shape or ()]
+        for one in onnx.free_inputs
+        if one.type is not None
+    }
+    double = {
+        name: tuple(size * (1 + is_free) for size, is_free in zip(given[name], free[name], strict=True))
+        for name in given
+    }
+    shapes = _inferred(onnx, given)
+    others = _inferred(onnx, double) if double != given else shapes
+    dtypes = element_types(onnx.graph)
+    return {
+        name: TensorType(
+            dtypes[name], tuple(a if a == b else None for a, b in zip(shape, other, strict=True))
+        )
+        for name, shape in shapes.items()
+        if name in dtypes and name not in onnx.graph.types
+        if (other := others.get(name)) is not None and len(other) == len(shape)
+    }
+
+
+def _inferred(onnx: OnnxModel, shapes: Mapping[str, Shape]) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of all values whose sizes are known, for some shapes of inputs."""
+    types = dict(onnx.graph.types)
+    for name, shape in shapes.items():
+        types[name] = replace(types[name], shape=shape)
+    content = translate(onnx.graph, onnx.opset, _whole(onnx), types=types).content
+    assert isinstance(content, Program)
+    return {
+        value.name: tuple(size or 0 for size in value.type.shape or ())
+        for op in content.functions[FUNCTION].graph.ops
+        for value in op.outputs
+        if isinstance(value.type, TensorType) and value.type.is_static
+    }
+
+
+def _whole(onnx: OnnxModel) -> Part:
+    return Part(
+        nodes=onnx.graph.nodes,
+        inputs=[one.name for one in onnx.free_inputs],
+        outputs=[one.name for one in onnx.graph.outputs],
+    )

@@ -15,7 +15,8 @@ import numpy as np
 
 from coremlscope.base.errors import InputError
 from coremlscope.formats.onnx.element_types import element_types
-from coremlscope.formats.onnx.graph import OWN_DOMAINS, Graph, Node, OnnxModel
+from coremlscope.formats.onnx.graph import OWN_DOMAINS, Graph, Node, OnnxModel, bypass
+from coremlscope.formats.onnx.model import infer_types
 from coremlscope.formats.onnx.reader import model_of, read_message
 from coremlscope.formats.onnx.schema import Message
 from coremlscope.model.ir import DType
@@ -29,6 +30,8 @@ _THRESHOLD, _STEP = -1.0e30, 1.0e28
 #: Operators with one result of the first input's shape that ONNX Runtime expands.
 _EXPANDED = ("HardSwish", "Mish", "Swish", "GroupNormalization")
 _HALF_CAST = "Cast"
+#: What ONNX Runtime removes from every graph.
+_REMOVED = frozenset({"Dropout", "Identity"})
 #: Attributes with an element type.
 _TYPE_ATTRIBUTES = frozenset({"to", "dtype"})
 
@@ -66,7 +69,7 @@ class SeenGraph(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def as_it_stands(model: OnnxModel, shapes: Mapping[str, Sequence[int]], doubt: str) -> SeenGraph:
-    """Returns a model with its own graph, which no engine optimised.
+    """Returns a model with its own graph, without operators that change nothing; no engine optimised it.
 
     Args:
         model: The model.
@@ -80,7 +83,10 @@ def as_it_stands(model: OnnxModel, shapes: Mapping[str, Sequence[int]], doubt: s
         message = read_message(model.path)
         bind(message.graph, shapes)
         model = model_of(message, model.path)
-    return SeenGraph(model=model, basis=AS_IT_STANDS, doubt=doubt)
+    model = msgspec.structs.replace(model, graph=bypass(model.graph, _REMOVED))
+    types = {**infer_types(model), **model.graph.types}
+    graph = msgspec.structs.replace(model.graph, types=types)
+    return SeenGraph(model=msgspec.structs.replace(model, graph=graph), basis=AS_IT_STANDS, doubt=doubt)
 
 
 def prepare(message: Message, shapes: Mapping[str, Sequence[int]], graph: Graph) -> Prepared:
