@@ -330,6 +330,29 @@ class TestRefusals:
         ):
             model.predict({"x": np.zeros((2, 8))})
 
+    @pytest.mark.parametrize("allowed", ["one", "several", "a range"])
+    def test_the_size_of_an_image(self, allowed: str) -> None:
+        mb = ct.converters.mil.Builder
+
+        @mb.program(input_specs=[mb.TensorSpec(shape=(1, 3, 8, 6))], opset_version=ct.target.iOS16)
+        def network(x: Any) -> Any:
+            return mb.relu(x=x, name="y")
+
+        image = ct.ImageType(name="x", shape=(1, 3, 8, 6))
+        made = ct.convert(network, inputs=[image], minimum_deployment_target=ct.target.iOS16)
+        spec = made.get_spec()
+        type_ = spec.description.input[0].type.imageType
+        if allowed == "several":
+            for width, height in ((6, 8), (12, 16)):
+                type_.enumeratedSizes.sizes.add(width=width, height=height)
+        elif allowed == "a range":
+            for bounds in (type_.imageSizeRange.widthRange, type_.imageSizeRange.heightRange):
+                bounds.lowerBound, bounds.upperBound = 4, 8
+        model = ct.models.MLModel(spec, weights_dir=made.weights_dir)
+        assert model.predict({"x": Image.new("RGB", (6, 8))})
+        with pytest.raises(RuntimeError, match="Image size 12 x 8 not in allowed set of image sizes"):
+            model.predict({"x": Image.new("RGB", (12, 8))})
+
     def test_an_image_for_an_array(self, mlp: Path) -> None:
         model = ct.models.CompiledMLModel(ct.models.utils.compile_model(str(mlp)))
         with pytest.raises(RuntimeError, match="MultiArrayConstraint only allows MultiArrays"):

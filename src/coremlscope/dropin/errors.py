@@ -81,16 +81,23 @@ def _sentence(error: CoremlscopeError) -> str:
 
 
 def _shape_sentence(description: ir.FunctionDescription, values: Mapping[str, Any]) -> str:
-    """Core ML's message about the first array with a disallowed shape; empty if all shapes are allowed."""
+    """Core ML's message about the first array or image of a disallowed size; empty if all are allowed."""
     for feature in description.inputs:
-        value = values.get(feature.name)
-        if not isinstance(feature.type, ir.ArrayFeature):
+        value, type_ = values.get(feature.name), feature.type
+        if isinstance(type_, ir.ImageFeature) and is_image(value):
+            size = ir.ArrayFeature(
+                dtype=ir.DType.FP32, shape=(type_.height, type_.width), flexibility=type_.flexibility
+            )
+            if _compare(size, value.size[::-1]):
+                # apple/coremltools #1345, huggingface/coreml-examples #5
+                return "Image size {} x {} not in allowed set of image sizes.".format(*value.size)
+        if not isinstance(type_, ir.ArrayFeature):
             continue
         if is_image(value):
             return _NO_ARRAY
         if not isinstance(value, np.ndarray):
             continue
-        sentence = _compare(feature.type, value.shape)
+        sentence = _compare(type_, value.shape)
         if sentence:
             return sentence
     return ""
