@@ -218,3 +218,15 @@ def test_memory_does_not_grow_with_the_log() -> None:
     (found,) = report.found
     assert (found.lines, len(found.ops)) == (1_500, 20)
     assert peak < 1e6
+
+
+@pytest.mark.parametrize(
+    ("line", "has_stacks"),
+    [
+        ("    + 230 -[_ANEClient evaluate]  (in AppleNeuralEngine) + 12  [0x10]", True),
+        ("2   Espresso  0x10a2b3c4d Espresso::forward() + 88", True),
+        (_COMPILE, False),
+    ],
+)
+def test_call_stacks_are_noticed(line: str, has_stacks: bool) -> None:
+    assert _examine(f"start\n{line}\n").has_stacks == has_stacks

@@ -80,3 +80,29 @@ def test_stacks_tell_the_functions_of_each_unit(
 def test_other_lines_are_no_frames(line: str) -> None:
     assert not is_frame(line)
     assert read_stacks([line]).total == 0
+
+
+_VISION = """\
+0   libsystem_kernel.dylib  0x18a2b3c4d mach_msg2_trap + 8
+1   AppleNeuralEngine  0x19a2b3c4d -[_ANEClient evaluate:error:] + 12
+2   Espresso  0x10a2b3c4d Espresso::ANERuntimeEngine::forward() + 88
+3   CoreML  0x10a2b3c4d -[MLDelegateModel predictionFromFeatures:options:error:] + 8
+4   Vision  0x10a2b3c4d -[VNCoreMLTransformer internalProcess] + 8
+5   app  0x10a2b3c4d main + 8
+
+0   vImage  0x10a2b3c4d vImageScale_ARGB8888 + 8
+1   Vision  0x10a2b3c4d -[VNImageBuffer croppedBuffer] + 8
+2   app  0x10a2b3c4d main + 8
+"""
+
+
+def test_stacks_tell_layers_and_what_converts_images() -> None:
+    stacks = read_stacks(_VISION.splitlines())
+    assert stacks.total == 2
+    assert stacks.units == {"neural_engine": 1}
+    assert stacks.layers == {
+        ("Vision", ""): 2,
+        ("Core ML", ""): 1,
+        ("Espresso", ""): 1,
+        ("conversion of images", "vImageScale_ARGB8888"): 1,
+    }

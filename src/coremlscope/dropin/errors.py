@@ -83,7 +83,8 @@ def _sentence(error: CoremlscopeError) -> str:
 def _shape_sentence(description: ir.FunctionDescription, values: Mapping[str, Any]) -> str:
     """Core ML's message about the first array or image of a disallowed size; empty if all are allowed."""
     for feature in description.inputs:
-        value, type_ = values.get(feature.name), feature.type
+        value: Any = values.get(feature.name)
+        type_ = feature.type
         if isinstance(type_, ir.ImageFeature) and is_image(value):
             size = ir.ArrayFeature(
                 dtype=ir.DType.FP32, shape=(type_.height, type_.width), flexibility=type_.flexibility

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from coremlscope.base.errors import UsageError
+from coremlscope.base.findings import Finding
+from coremlscope.base.units import escape_controls
+from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE
 from coremlscope.formats.recordings.activity import unit_samples
-from coremlscope.formats.recordings.stacks import is_frame, read_stacks
+from coremlscope.formats.recordings.stacks import LAYERS, PastedStacks, is_frame, read_stacks
 from coremlscope.interop.listing import Imported, ListingOrigin
 from coremlscope.interop.phases import measurement_of
 from coremlscope.interop.source import SourceFile
 from coremlscope.results.recording import Recording
+
+#: What frames of a unit's software belong to, and how many functions are named.
+_LIBRARIES = {CPU: "BNNS", GPU: "Metal and MPSGraph", NEURAL_ENGINE: "the Neural Engine's client"}
+_LISTED = 3
 
 
 def matches(source: SourceFile) -> bool:
@@ -34,4 +43,20 @@ def read(source: SourceFile, origin: ListingOrigin) -> Imported:
     )
     measured = measurement_of(origin, {}, recording=recording)
     assert measured is not None
-    return Imported(origin=origin, measurements=(measured,))
+    return Imported(origin=origin, measurements=(measured,), findings=tuple(_findings(stacks)))
+
+
+def _findings(stacks: PastedStacks) -> Iterator[Finding]:
+    """Says which layers the stacks pass, from the app inwards, and what converts images in them."""
+    of = f"of {stacks.total}"
+    layers = [f"{layer} {n}" for layer in LAYERS if (n := stacks.layers[layer, ""])]
+    if layers:
+        units = [f"{_LIBRARIES[unit]} {count}" for unit, count in sorted(stacks.units.items())]
+        text = f"Stacks {of} with frames of each layer, from the app inwards: {', '.join([*layers, *units])}."
+        yield Finding(id="stack-layers", severity="info", text=text)
+    converting = sorted(((n, name) for (_, name), n in stacks.layers.items() if name), reverse=True)
+    if converting:
+        named = ", ".join(f"{escape_controls(name)} ({n})" for n, name in converting[:_LISTED])
+        text = f"Images are resized or converted in {sum(n for n, _ in converting)} {of} stacks: {named}."
+        hint = "pass images of the size and the pixel format that the model's input declares"
+        yield Finding(id="stack-conversions", severity="info", text=text, hint=hint)

@@ -83,7 +83,9 @@ def _log(report: LogReport) -> Iterator[Block]:
     if report.samples:
         yield Heading("Not explained", plural(report.unexplained, "further line"))
     yield from (Item(f"line {number}: {text}" if number else text) for number, text in report.samples)
-    if not report.found:
+    if report.has_stacks:
+        yield Text("`coremlscope import FILE` tells its call stacks by layer and by unit.", "", 0)
+    elif not report.found:
         yield Text("No known failure of Core ML was found.", "", 0)
         yield Text(
             "Core ML writes most messages to the system log: record it with `log stream` "

@@ -11,6 +11,8 @@ from typing import Final
 
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 
+#: The name under which frames count that resize or convert an image.
+CONVERSION: Final = "conversion of images"
 #: The bit of each unit in the result of `classify_frame`.
 UNIT_BITS: Final[Mapping[ComputeUnit, int]] = {CPU: 1, GPU: 2, NEURAL_ENGINE: 4}
 #: Names of symbols and binaries, by unit. `H11ANE` and `ANERuntimeEngine` are the Neural Engine's, `MTL` and
@@ -20,6 +22,16 @@ _SOFTWARE: tuple[tuple[int, re.Pattern[str]], ...] = (
     (2, re.compile(r"(?<![A-Za-z])(?:MTL|MPS)[A-Z_]|MetalPerformanceShaders|\bAGX[A-Z]|^Metal$")),
     (4, re.compile(r"H11ANE|ANERuntimeEngine|AppleNeuralEngine|ANEServices|(?<![A-Za-z])_ANE[A-Z]")),
 )
+#: Layers of software from the app inwards, and those who resize or convert an image, by symbol or binary.
+LAYERS: Final[Mapping[str, re.Pattern[str]]] = {
+    "Vision": re.compile(r"^Vision$|(?<![A-Za-z])VN[A-Z]"),
+    "Core ML": re.compile(r"^CoreML$|(?<![A-Za-z])ML(?:Model|E5|Neural|Delegate|Pipeline|Feature)"),
+    "E5RT": re.compile(r"E5RT|e5rt"),
+    "Espresso": re.compile(r"[Ee]spresso(?!Tools)"),
+    CONVERSION: re.compile(
+        r"^vImage|VTPixel|\bCIContext|^CoreImage$|[Rr]esampl|imageFeatureValue|PixelBufferCopy"
+    ),
+}
 _LONGEST = 400
 _MOST_FRAMES = 1_000_000
 
@@ -61,18 +73,24 @@ class PastedStacks:
         total: How many stacks there are; of `sample`, how many samples.
         units: By unit, how many have frames of its software.
         frames: By unit, the innermost such function, and the thread.
+        layers: By layer of software above the units, and function of `CONVERSION`, how many have it.
     """
 
     total: int = 0
     units: Counter[ComputeUnit] = field(default_factory=Counter)
     frames: Counter[tuple[ComputeUnit, str, str]] = field(default_factory=Counter)
+    layers: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def add(self, found: Mapping[ComputeUnit, str], thread: str, count: int = 1) -> None:
-        """Adds a stack, given the innermost function of each unit's software in it."""
+    def add(self, found: Mapping[str, str], thread: str, count: int = 1) -> None:
+        """Adds a stack, given the innermost function of each layer's and unit's software in it."""
         self.total += count
-        for unit, name in found.items():
-            self.units[unit] += count
-            self.frames[unit, name, thread] += count
+        for unit in UNIT_BITS:
+            if unit in found:
+                self.units[unit] += count
+                self.frames[unit, found[unit], thread] += count
+        for layer in LAYERS:
+            if layer in found:
+                self.layers[layer, found[layer] if layer == CONVERSION else ""] += count
 
 
 def is_frame(line: str) -> bool:
@@ -97,9 +115,9 @@ class _TextReader:
     def __init__(self) -> None:
         self.stacks = PastedStacks()
         self._thread = ""
-        self._list: dict[ComputeUnit, str] | None = None
+        self._list: dict[str, str] | None = None
         #: Of a tree, the open lines: indentation, samples that no line below them has, frames so far, thread.
-        self._tree: list[tuple[int, int, dict[ComputeUnit, str], str]] = []
+        self._tree: list[tuple[int, int, dict[str, str], str]] = []
 
     def read(self, line: str) -> None:
         """Reads a line; those that are no frame and no thread end a list of frames."""
@@ -126,10 +144,10 @@ class _TextReader:
         elif self._list is not None:
             self.close(0)
 
-    def _enter(self, indent: int, count: int, units: Mapping[ComputeUnit, str]) -> None:
+    def _enter(self, indent: int, count: int, units: Mapping[str, str]) -> None:
         """Opens a line of a tree."""
         self.close(indent)
-        around: dict[ComputeUnit, str] = {}
+        around: dict[str, str] = {}
         if self._tree:
             outer, left, around, thread = self._tree[-1]
             self._tree[-1] = outer, left - count, around, thread
@@ -146,8 +164,10 @@ class _TextReader:
                 self.stacks.add(frames, thread, left)
 
 
-def _units_of(match: re.Match[str]) -> dict[ComputeUnit, str]:
+def _units_of(match: re.Match[str]) -> dict[str, str]:
     binary = match.groupdict().get("binary", "")
-    units = classify_frame(match["symbol"]) | classify_frame(binary.strip())
+    binary = binary.strip()
+    units = classify_frame(match["symbol"]) | classify_frame(binary)
     name = _OFFSET.sub("", match["symbol"]).strip()
-    return {unit: name for unit, bit in UNIT_BITS.items() if units & bit}
+    layers = [layer for layer, by in LAYERS.items() if by.search(name) or by.search(binary)]
+    return dict.fromkeys([*(unit for unit, bit in UNIT_BITS.items() if units & bit), *layers], name)

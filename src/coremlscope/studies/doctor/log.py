@@ -13,6 +13,7 @@ from typing import BinaryIO
 import msgspec
 
 from coremlscope.base.units import escape_controls
+from coremlscope.formats.recordings.stacks import is_frame
 from coremlscope.ops import OPS
 from coremlscope.planning.hazards.lines import Failure
 from coremlscope.studies.doctor.crash import LARGEST_REPORT, Crash, is_header, read_crash
@@ -24,7 +25,7 @@ from coremlscope.studies.doctor.stacks import Stacks
 
 #: Longer lines are read in pieces of this many bytes.
 _LONGEST_LINE = 1 << 16
-#: Characters kept of a line.
+#: Characters kept of a line, and lines in which a call stack is looked for.
 _KEPT = 240
 #: The most operations kept for one failure, and the most lines kept that no row explains.
 _MOST_OPS, _MOST_UNEXPLAINED = 20, 5
@@ -105,6 +106,7 @@ class LogReport(msgspec.Struct, frozen=True, kw_only=True):
         unexplained: How many further lines of Core ML report trouble.
         samples: The number of the first of these lines, and the innermost reason that each gives.
         crash: The crash, if the file is a crash report.
+        has_stacks: Whether it has call stacks, which `import` reads.
     """
 
     path: str
@@ -113,6 +115,7 @@ class LogReport(msgspec.Struct, frozen=True, kw_only=True):
     unexplained: int = 0
     samples: Sequence[tuple[int, str]] = ()
     crash: Crash | None = None
+    has_stacks: bool = False
 
 
 def examine_log(stream: BinaryIO, path: str) -> LogReport:
@@ -159,12 +162,13 @@ class _Scan:
         self._engine = -_EXCERPT - 1
         self._samples: list[tuple[int, str]] = []
         self._others: list[tuple[int, str, str]] = []
-        self._stacks = Stacks()
+        self._stacks, self._has_stacks = Stacks(), False
 
     def add(self, number: int, line: str) -> None:
         """Adds a line."""
         event = _event(line)
         text = line if event is None else event[0]
+        self._has_stacks |= 0 < number <= _KEPT and is_frame(text)
         if number and self._stacks.add(number, text):
             return
         hits = explain_line(text)
@@ -235,6 +239,7 @@ class _Scan:
             unexplained=self._unexplained,
             samples=tuple(self._samples),
             crash=crash,
+            has_stacks=self._has_stacks,
         )
 
 
