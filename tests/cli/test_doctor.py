@@ -59,8 +59,8 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "app.log"
 
 
-def _json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    assert main(["doctor", *arguments, "--json", "-"]) == 0
+def _json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
+    assert main(["doctor", *arguments, "--json", "-"]) == code
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert found["schema"] == "coremlscope.doctor/1"
     return found
@@ -116,7 +116,7 @@ def test_tables_without_rich(
 
 
 def test_files_as_json(log: str, sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = _json(capsys, log, "python3.ips", str(sample), "--os", "iOS 13,macOS 26")["files"]
+    files = _json(capsys, log, "python3.ips", str(sample), "--os", "iOS 13,macOS 26", code=1)["files"]
     assert [file["type"] for file in files] == ["log", "crash report", "model"]
     assert [(one["id"], one["line"], one["lines"]) for one in files[0]["failures"]] == [
         ("unsupported-op", 3, 2),
@@ -139,7 +139,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 def test_a_model(hollow: Path, sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", str(hollow)]) == 0
+    assert main(["doctor", str(hollow)]) == 1
     text = capsys.readouterr().out
     assert "missing-weights" in text
     assert main(["doctor", str(sample)]) == 0

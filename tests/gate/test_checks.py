@@ -178,9 +178,9 @@ def test_the_size_of_a_package_without_its_weights_is_not_known(model: Path, tmp
     report = check(pointed, max_size="1GB", baseline=str(saved))
     assert report.exit_code == 9
     unknown = [(one.kind, one.subject) for _, one in report.failed if "weights are absent" in one.text]
-    assert unknown == [("max-size", ""), ("baseline", "size")]
-    assert "git lfs pull" in report.failed[0][1].hint
-    assert verdicts(check(pointed, max_size="1 kB")) == {"max-size": "fail"}
+    assert unknown == [("loads", ""), ("max-size", ""), ("baseline", "size")]
+    assert "git lfs pull" in report.failed[1][1].hint
+    assert verdicts(check(pointed, max_size="1 kB")) == {"loads": "fail", "max-size": "fail"}
 
 
 def test_a_baseline_of_another_model_is_named(model: Path, tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_an_estimate_without_a_stage_keeps_no_limit(monkeypatch: pytest.MonkeyPa
     report = check("given.mlmodel", max_latency={"m1": "1s", "iphone-13": "1ns"}, min_neural_engine=0)
     first, second, *shares = (one for one in report.models[0].checks if one.kind != "loads")
     assert (first.verdict, second.verdict) == ("unknown", "fail")
-    assert "without model0 (Vision feature print)" in first.text
+    assert "nothing is known of model0 (Vision feature print)" in first.text
     assert {one.verdict for one in shares} == {"unknown"}
 
 

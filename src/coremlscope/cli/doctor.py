@@ -27,12 +27,15 @@ _STDIN = "-"
 _MODELS = (".mlmodel", ".mlpackage", ".mlmodelc", ".aimodel")
 #: Pipes that a shell opens for a command, as for `<(…)`, which are read once.
 _OPEN_ALREADY = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-#: The exit code where something that coremlscope needs is broken.
+#: The exit code where something that coremlscope needs is broken, or a model that is examined.
 _BROKEN = 1
+#: What problems of a model prevent that counts as broken.
+_GRAVE = frozenset({"nothing works", "not in Core ML"})
 _EPILOG = """\
 Without a file it checks this machine; nothing is downloaded, and missing tools are no failure. A
 log or crash report (.ips) is searched for known failures of Core ML, each explained with its
-source; it may be of any size. A model is checked for what prevents it from loading or running.
+source; it may be of any size. A model is checked for what prevents it from loading or running; the
+exit code is 1 where Core ML does not load or run it.
 
 examples:
   coremlscope doctor
@@ -87,7 +90,8 @@ def _examine(arguments: argparse.Namespace) -> int:
         raise UsageError("standard input is named twice", "give - once")
     reports = [_report(name, systems) for name in arguments.files]
     _write(arguments, reports, reports_document(reports))
-    return 0
+    effects = {one.effect for report in reports for one in getattr(report, "problems", ())}
+    return _BROKEN if effects & _GRAVE else 0
 
 
 def _write(

@@ -86,7 +86,6 @@ def answers_of(profile: Profile) -> tuple[Answer, ...]:
     """
     if profile.answers or not profile.estimates:
         return profile.answers
-    summary = replace(profile.model, ops=profile.ops)
     # Estimates follow from plans by rules.
     plans = tuple(plan for plan in profile.plans if plan.planner == "rules")
     found = Forecast(
@@ -96,8 +95,18 @@ def answers_of(profile: Profile) -> tuple[Answer, ...]:
         findings=profile.findings,
         rates=profile.rates,
     )
+    return answer_forecast(replace(profile.model, ops=profile.ops), found)
+
+
+def answer_forecast(summary: ModelSummary, found: Forecast) -> tuple[Answer, ...]:
+    """Makes the answers of the settings that were planned, without changes and hazards of the model itself.
+
+    Args:
+        summary: The description of the model, with the op table of the forecast.
+        found: The plans and estimates.
+    """
     answers: list[Answer] = []
-    for name, system in dict.fromkeys((one.device, one.os) for one in profile.estimates):
+    for name, system in dict.fromkeys((one.device, one.os) for one in found.estimates):
         try:
             one = _OnDevice(summary, found, find_device(name, system), ())
         except UsageError:  # a device that this version does not know

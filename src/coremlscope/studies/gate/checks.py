@@ -269,7 +269,18 @@ def _loading(model: Model, places: Sequence[Place]) -> Iterator[CheckResult]:
 
 
 def _hazards_of_loading(maker: FigureMaker) -> Iterator[CheckResult]:
-    """Yields that a model is refused, or does not end to load, where it is planned on a device."""
+    """Yields that a model is refused, or does not end to load, everywhere or where it is planned."""
+    for hazard in maker.hazards_everywhere:
+        if hazard.kind == "refused":
+            yield CheckResult(
+                kind="loads",
+                quantity="operations",
+                limit=0.0,
+                value=None,
+                verdict="fail" if hazard.is_sure else "uncertain",
+                text=hazard.text,
+                hint=hazard.fix,
+            )
     for place, hazards in maker.hazards.items():
         for hazard in hazards:
             if hazard.kind not in ("refused", "endless load"):
@@ -309,6 +320,7 @@ def _check_limit(wanted: _Limit, found: Found) -> CheckResult:
             f"{row.name}{where} is {_ORIGINS.get(found.value.origin, '')}{_with_interval(found.value, row)}"
         )
         text += f"; the limit is {word} {format_quantity(limit, row.quantity)}"
+        text += f"; unclear: {found.doubt}" if found.doubt and verdict == "uncertain" else ""
         hint = row.hint if verdict in ("fail", "uncertain") else ""
     return CheckResult(
         kind=row.limit,

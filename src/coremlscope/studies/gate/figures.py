@@ -20,16 +20,18 @@ from coremlscope.formats import container
 from coremlscope.measure.embedded.process import call_isolated, file_of
 from coremlscope.model.features.dummy import dummy_values
 from coremlscope.model.ir import DType, Function, Model, TensorType
+from coremlscope.planning.answer.answer import answer_forecast
+from coremlscope.planning.answer.hazards import find_on_every_unit
 from coremlscope.planning.forecast.hazards import find_hazards
 from coremlscope.planning.forecast.memory import MemoryModel
 from coremlscope.planning.forecast.planner import forecast
 from coremlscope.planning.forecast.unplanned import unplanned_stages
 from coremlscope.planning.hazards.summary import describe_model
-from coremlscope.results.estimate import Estimate
+from coremlscope.results.answer import Answer
 from coremlscope.results.gate import FigureKind, Place
 from coremlscope.results.hazard import Hazard
 from coremlscope.results.measurement import Precision
-from coremlscope.results.operations import OpTable
+from coremlscope.results.model import ModelSummary
 from coremlscope.results.plan import PlanView
 from coremlscope.results.verification import ComparedOutput
 from coremlscope.runtime.execution.pipeline import open_predictor
@@ -54,6 +56,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
         why: Why the whole is not known; may be empty.
         hint: What to do about that.
         text: What was found, where the number does not say it all; may be empty.
+        doubt: What makes the figure unclear; may be empty.
         is_equal: True if outputs do not differ at all, so that there is no ratio.
     """
 
@@ -61,6 +64,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     hint: str = ""
     text: str = ""
+    doubt: str = ""
     is_equal: bool = False
 
 
@@ -68,7 +72,7 @@ class _Placed(msgspec.Struct, frozen=True, kw_only=True):
     """A function on a device, under a setting, or why it is not planned there."""
 
     view: PlanView | None = None
-    estimate: Estimate | None = None
+    answer: Answer | None = None
     hazards: Sequence[Hazard] = ()
     why: str = ""
 
@@ -88,7 +92,7 @@ class FigureMaker:
         check_weights(model)
         self.model, self._given = model, shapes
         self._own, _ = use_own()
-        self._ops: dict[str, OpTable] = {}
+        self._described: dict[str, ModelSummary] = {}
         self._shapes: dict[str, Mapping[str, Sequence[int]]] = {}
         self._placed: dict[Place, _Placed] = {}
 
@@ -105,7 +109,7 @@ class FigureMaker:
             InputError: A shape is not allowed.
             UsageError: The model has no such function.
         """
-        if function in self._ops:
+        if function in self._described:
             return
         interfaces = self.model.description.functions
         every = {one.name for interface in interfaces.values() for one in interface.inputs}
@@ -116,7 +120,7 @@ class FigureMaker:
         described = describe_model(
             self.model, self._shapes[function], function=function or None, list_ops=True
         )
-        self._ops[function] = described.ops
+        self._described[function] = described
 
     def place(self, places: Iterable[Place]) -> None:
         """Plans functions on devices, those under one setting at once."""
@@ -136,11 +140,11 @@ class FigureMaker:
             self._forecast(function, setting, devices)
 
     def _forecast(self, function: str, setting: ComputeUnits, devices: Mapping[Place, Device]) -> None:
-        ops = self._ops[function]
+        described = self._described[function]
         try:
             found = forecast(
                 self.model,
-                ops,
+                described.ops,
                 list(devices.values()),
                 (setting,),
                 function=function or None,
@@ -152,19 +156,25 @@ class FigureMaker:
             self._placed.update(dict.fromkeys(devices, _Placed(why=error.message)))
             return
         why = "" if found.estimates else next((one.text for one in found.findings), "")
-        estimates = found.estimates or [None] * len(devices)
+        answers = answer_forecast(described, found) or [None] * len(devices)
         if not found.plans:
-            for place, estimate in zip(devices, estimates, strict=True):
-                self._placed[place] = _Placed(estimate=estimate, why=why)
-        for (place, device), plan, estimate in zip(devices.items(), found.plans, estimates, strict=False):
+            for place, answer in zip(devices, answers, strict=True):
+                self._placed[place] = _Placed(answer=answer, why=why)
+        for (place, device), plan, answer in zip(devices.items(), found.plans, answers, strict=False):
             view = plan.view(plan.setting(setting))
             hazards = find_hazards(self.model, view, systems=[device.os])
-            self._placed[place] = _Placed(view=view, estimate=estimate, hazards=hazards, why=why)
+            self._placed[place] = _Placed(view=view, answer=answer, hazards=hazards, why=why)
 
     @property
     def hazards(self) -> Mapping[Place, Sequence[Hazard]]:
         """The known hazards of the places that were planned."""
         return {place: placed.hazards for place, placed in self._placed.items()}
+
+    @property
+    def hazards_everywhere(self) -> Sequence[Hazard]:
+        """The known hazards of the model that depend on no device, as absent weights do."""
+        self.describe(self.functions[0])
+        return find_on_every_unit(self.model, self._described[self.functions[0]])
 
     def find(self, kind: FigureKind, place: Place) -> Found:
         """Returns a figure; those on devices after `place`."""
@@ -178,7 +188,9 @@ class FigureMaker:
             case "size":
                 return self._size()
             case "memory":
-                model = MemoryModel.of(self.model, self._ops[place.function], place.function or None)
+                model = MemoryModel.of(
+                    self.model, self._described[place.function].ops, place.function or None
+                )
                 peak = model.peak()
                 return Found(value=peak, why="" if peak is not None else model.why_unknown)
             case "psnr":
@@ -237,14 +249,17 @@ def describe_place(kind: FigureKind, place: Place) -> str:
 
 
 def _latency(placed: _Placed) -> Found:
-    if placed.estimate is None:
+    answer = placed.answer
+    if answer is None or answer.latency is None:
         return Found(why=placed.why)
-    latency, missing = placed.estimate.latency, placed.estimate.left_out
-    if not missing:
-        return Found(value=latency)
-    seconds = format_duration(latency.value)
-    why = f"without {', '.join(missing)} it is estimated at {seconds}, and nothing is known of the rest"
-    return Found(value=latency, why=why)
+    doubt, latency = next(iter(answer.trust.doubts), ""), answer.latency
+    if not answer.is_at_least:
+        # The interval has the other plan, and the error of a chip; not what counts more than the estimate.
+        published = [one.seconds for one in answer.trust.published if one.is_believed]
+        low, high = min(latency.low, *published, latency.value), max(latency.high, *published, latency.value)
+        return Found(value=Figure(latency.value, low, high, latency.origin), doubt=doubt)
+    why = f"{doubt}; the rest is estimated at {format_duration(answer.latency.value)}"
+    return Found(value=answer.latency, why=why)
 
 
 def _share(placed: _Placed) -> Found:
