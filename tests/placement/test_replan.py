@@ -9,7 +9,8 @@ import pytest
 from coremlscope.planning.placement import replan as replan_module
 from coremlscope.planning.placement.backend import BACKENDS
 from coremlscope.planning.placement.replan import replan
-from coremlscope.planning.placement.search import TransitionCosts, search
+from coremlscope.planning.placement.search import TransitionCosts
+from tests.support.planned_rows import route_of
 
 TRANSITIONS = TransitionCosts({"ane": 0.125, "mps_graph": 0.1}, 0.125, {"ane": 0.125})
 
@@ -32,11 +33,11 @@ def test_every_hypothesis_has_the_cost_of_its_own_search(seed: int) -> None:
         for size in (0, 1, 5, 30)
     ]
     changes.append({3: {"classic_cpu": 4.0}})
-    planned = search(costs, TRANSITIONS)
+    planned = route_of(costs, TRANSITIONS)
     for changed, (path, total) in zip(
         changes, replan(costs, changes, planned.backends, TRANSITIONS), strict=True
     ):
-        alone = search([changed.get(index, known) for index, known in enumerate(costs)], TRANSITIONS)
+        alone = route_of([changed.get(index, known) for index, known in enumerate(costs)], TRANSITIONS)
         assert total == pytest.approx(alone.total_ms, abs=1e-9)
         assert path == alone.backends
 
@@ -51,7 +52,7 @@ def test_without_a_change_nothing_moves_though_paths_cost_the_same() -> None:
 def test_hypotheses_are_planned_in_parts_where_memory_would_not_do(monkeypatch: pytest.MonkeyPatch) -> None:
     costs = _random_costs(1, 20)
     changes = [{index: {"bnns": 0.0}} for index in range(7)]
-    chosen = search(costs, TRANSITIONS).backends
+    chosen = route_of(costs, TRANSITIONS).backends
     whole = replan(costs, changes, chosen, TRANSITIONS)
     monkeypatch.setattr(replan_module, "_MOST_PATHS", 60)
     assert replan(costs, changes, chosen, TRANSITIONS) == whole

@@ -6,8 +6,9 @@ import random
 import pytest
 
 from coremlscope.planning.placement import ties
-from coremlscope.planning.placement.search import TransitionCosts, search
+from coremlscope.planning.placement.search import TransitionCosts
 from coremlscope.planning.placement.ties import settle
+from tests.support.planned_rows import route_of
 
 TRANSITION_COSTS = TransitionCosts({"ane": 0.125}, 0.125, {"ane": 0.125})
 #: Costs in published plans of an M4: a convolution on the Neural Engine and on the CPU, a relu on all units.
@@ -23,7 +24,7 @@ def moving(nbytes: int) -> dict[str, float]:
 
 
 def settled(costs):
-    return settle(costs, TRANSITION_COSTS, search(costs, TRANSITION_COSTS))
+    return settle(costs, TRANSITION_COSTS, route_of(costs, TRANSITION_COSTS))
 
 
 @pytest.mark.parametrize(
@@ -91,4 +92,4 @@ def test_no_operations_have_an_empty_path() -> None:
 def test_ties_without_end_are_left_as_they_are(monkeypatch) -> None:
     costs = [*LAYERS, CONV, *LAYERS]
     monkeypatch.setattr(ties, "_MOST_ADDITIONS", 0)
-    assert settled(costs) == search(costs, TRANSITION_COSTS).backends
+    assert settled(costs) == route_of(costs, TRANSITION_COSTS).backends

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec.structs
 
+from coremlscope.planning.placement.search import Costs, Route, TransitionCosts, search
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan, PlannedOps
 from coremlscope.results.plan_encoding import PlanColumns, decode_ops, encode_ops
 
-__all__ = ["rows", "with_choices", "with_columns", "with_ops"]
+__all__ = ["route_of", "rows", "with_choices", "with_columns", "with_ops"]
 
 
 def rows(plan: Plan, setting: str | None = None) -> list[Any]:
@@ -60,3 +62,9 @@ def with_columns(plan: Plan, table: OpTable, **changes: Any) -> Plan:
     ops = decode_ops(columns)
     ops.over(table)
     return msgspec.structs.replace(plan, ops=ops)
+
+
+def route_of(costs: Sequence[Costs], transition_costs: TransitionCosts) -> Route:
+    """The cheapest path under one set of costs."""
+    (route,) = search([costs], transition_costs)
+    return route

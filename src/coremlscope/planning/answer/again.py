@@ -20,7 +20,7 @@ from coremlscope.planning.forecast.placed import place_function
 from coremlscope.planning.forecast.what_if import estimate_saving
 from coremlscope.planning.placement.backend import BACKENDS_OF
 from coremlscope.planning.placement.hypotheses import Planning, plan_with_costs
-from coremlscope.planning.placement.replan import Costs
+from coremlscope.planning.placement.search import Costs
 from coremlscope.planning.rewrites.clips import read_network, with_clips
 from coremlscope.planning.rewrites.table import REWRITES
 from coremlscope.planning.rewrites.transforms import parse_transform, why_not

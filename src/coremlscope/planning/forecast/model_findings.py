@@ -23,8 +23,8 @@ from coremlscope.planning.patterns.verdict import Verdict
 from coremlscope.planning.placement.backend import BACKENDS_OF, UNIT_OF
 from coremlscope.planning.placement.eligibility import judge, judge_others
 from coremlscope.planning.placement.hypotheses import Planning, Replanned, plan_with_costs
-from coremlscope.planning.placement.replan import Costs
 from coremlscope.planning.placement.rules import GRAPH_RULES
+from coremlscope.planning.placement.search import Costs
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.plan import TIE_MS
 

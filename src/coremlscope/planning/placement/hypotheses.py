@@ -15,8 +15,8 @@ from coremlscope.planning.placement.backend import BACKENDS_OF, UNIT_OF, Backend
 from coremlscope.planning.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.planning.placement.eligibility import Verdicts
 from coremlscope.planning.placement.place import PlacedFunction, graphs_of, path_costs
-from coremlscope.planning.placement.replan import Costs, replan
-from coremlscope.planning.placement.search import TransitionCosts
+from coremlscope.planning.placement.replan import replan
+from coremlscope.planning.placement.search import Costs, TransitionCosts
 from coremlscope.results.plan import EQUAL_COST_MS, TIE_MS, Choice, Hypothesis, PlannedOp, find_segments
 
 #: Fastest first, as people look for them.

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from coremlscope.devices.unit import SETTINGS, ComputeUnit, ComputeUnits
 from coremlscope.model.ir import describe_type
 from coremlscope.planning.patterns.verdict import Verdict
-from coremlscope.planning.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost
+from coremlscope.planning.placement.backend import BACKENDS, BACKENDS_OF, UNIT_OF, Backend, PlannedCost
 from coremlscope.planning.placement.coreml_view import CoreMLGraph
 from coremlscope.planning.placement.eligibility import Verdicts, only_fails
 from coremlscope.planning.placement.rivals import Cell, find_rival, is_exact
@@ -75,8 +75,11 @@ def place(
     totals = dict.fromkeys(settings, 0.0)
     rivals: dict[ComputeUnits, dict[str, ComputeUnit]] = {setting: {} for setting in settings}
     for inner in graphs_of(graph):
-        for setting in settings:
-            path = _plan_path(inner, verdicts, prices, transition_costs, setting)
+        cells = [_cells(inner, verdicts, prices, setting) for setting in settings]
+        routes = search([[cell.costs_ms for cell in of] for of in cells], transition_costs)
+        for setting, of_setting, route in zip(settings, cells, routes, strict=True):
+            settled = _settled(route, of_setting, transition_costs, setting)
+            path = _follow(inner, verdicts, prices, transition_costs, setting, of_setting, settled)
             totals[setting] += path.total_ms
             rivals[setting].update(path.rivals)
             for node, choice in zip(inner.nodes, path.choices, strict=True):
@@ -121,7 +124,8 @@ def reached(
     found: set[str] = set()
     for one in graphs_of(graph):
         cells = _cells(one, tried, prices, _EAGER[unit])
-        route = _search(cells, transition_costs, _EAGER[unit])
+        (cheapest,) = search([[cell.costs_ms for cell in cells]], transition_costs)
+        route = _settled(cheapest, cells, transition_costs, _EAGER[unit])
         units = iter(
             UNIT_OF[backend] if cell.allowed else None
             for cell, backend in zip(cells, route.backends, strict=True)
@@ -181,16 +185,16 @@ class _Path(msgspec.Struct, frozen=True):
     rivals: Mapping[str, ComputeUnit]
 
 
-def _plan_path(
+def _follow(
     graph: CoreMLGraph,
     verdicts: Verdicts,
     prices: Mapping[str, Mapping[Backend, PlannedCost]],
     transition_costs: TransitionCosts,
     setting: ComputeUnits,
+    cells: Sequence[Cell],
+    route: Route,
 ) -> _Path:
     """One graph's cheapest path under a setting; operations that follow others go where these go."""
-    cells = _cells(graph, verdicts, prices, setting)
-    route = _search(cells, transition_costs, setting)
     rival = find_rival(cells, route.backends, transition_costs, setting)
     allowed = [cell.allowed for cell in cells]
     rows = zip(route.backends, allowed, _detours(route, allowed), rival or [None] * len(cells), strict=True)
@@ -241,13 +245,13 @@ def _alternatives(
     return others
 
 
-def _search(cells: Sequence[Cell], transition_costs: TransitionCosts, setting: ComputeUnits) -> Route:
-    costs = [cell.costs_ms for cell in cells]
-    route = search(costs, transition_costs)
-    # Sums of costs that are all known are those of Core ML to the last bit.
-    if is_exact(cells, transition_costs, setting):
-        return replace(route, backends=settle(costs, transition_costs, route))
-    return route
+def _settled(
+    route: Route, cells: Sequence[Cell], transition_costs: TransitionCosts, setting: ComputeUnits
+) -> Route:
+    """The route; where all costs are known, sums are those of Core ML to the last bit, which decides ties."""
+    if not is_exact(cells, transition_costs, setting):
+        return route
+    return replace(route, backends=settle([cell.costs_ms for cell in cells], transition_costs, route))
 
 
 def _allowed(verdicts: Mapping[ComputeUnit, Verdict], setting: ComputeUnits) -> tuple[Backend, ...]:
@@ -267,7 +271,7 @@ def _detours(route: Route, allowed: Sequence[tuple[Backend, ...]]) -> list[dict[
         for backend in backends:
             unit = UNIT_OF[backend]
             if unit != UNIT_OF[chosen]:
-                more = max(best[backend] - route.total_ms, 0.0)
+                more = max(best[BACKENDS.index(backend)] - route.total_ms, 0.0)
                 extra[unit] = min(extra.get(unit, more), more)
         detours.append(extra)
     return detours

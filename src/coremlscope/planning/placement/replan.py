@@ -10,11 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from coremlscope.planning.placement.backend import BACKENDS, Backend
-from coremlscope.planning.placement.columns import Floats, search_columns
-from coremlscope.planning.placement.search import TransitionCosts
-
-#: Costs of an operation on each backend that may run it, in milliseconds.
-Costs = Mapping[Backend, float]
+from coremlscope.planning.placement.search import Costs, Floats, TransitionCosts, by_backend, find_paths
 
 #: Operations times hypotheses whose arrays are held at once: about 130 MB.
 _MOST_PATHS = 2_000_000
@@ -51,35 +47,26 @@ def _replan(
     transition_costs: TransitionCosts,
 ) -> list[tuple[tuple[Backend, ...], float]]:
     """As `replan`, for hypotheses whose arrays fit memory together."""
-    prices = _prices(costs, changes)
     planned = np.array([[BACKENDS.index(backend)] for backend in chosen], dtype=np.uint8)
-    launches, finishes = (
-        np.array([[known.get(backend, 0.0)] for backend in BACKENDS])
-        for known in (transition_costs.launch_ms, transition_costs.finish_ms)
-    )
-    paths, totals = search_columns(
-        prices,
+    places, totals, _ = find_paths(
+        _prices(costs, changes),
         range(len(costs)),
-        np.repeat(planned, len(changes), axis=1),
-        launches,
+        np.array([by_backend(transition_costs.launch_ms, 0.0)]).T,
         transition_costs.switch_ms,
-        finishes,
+        np.array([by_backend(transition_costs.finish_ms, 0.0)]).T,
+        np.repeat(planned, len(changes), axis=1),
     )
     return [
         (tuple(BACKENDS[place] for place in path), total)
-        for path, total in zip(paths.T.tolist(), totals.tolist(), strict=True)
+        for path, total in zip(places.T.tolist(), totals.tolist(), strict=True)
     ]
 
 
 def _prices(costs: Sequence[Costs], changes: Sequence[Mapping[int, Costs]]) -> Floats:
     """Costs by operation, backend and hypothesis; infinite where a backend does not run an operation."""
-    base = np.array([_row(known) for known in costs])
+    base = np.array([by_backend(known) for known in costs])
     prices = np.repeat(base[:, :, np.newaxis], len(changes), axis=2)
     for place, changed in enumerate(changes):
         for index, known in changed.items():
-            prices[index, :, place] = _row(known)
+            prices[index, :, place] = by_backend(known)
     return prices
-
-
-def _row(known: Costs) -> list[float]:
-    return [known.get(backend, np.inf) for backend in BACKENDS]

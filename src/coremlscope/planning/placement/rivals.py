@@ -14,8 +14,7 @@ import numpy as np
 
 from coremlscope.devices.unit import SETTINGS, UNITS, ComputeUnit, ComputeUnits
 from coremlscope.planning.placement.backend import BACKENDS, UNIT_OF, Backend, PlannedCost
-from coremlscope.planning.placement.columns import Floats, search_columns
-from coremlscope.planning.placement.search import Bounds, TransitionCosts
+from coremlscope.planning.placement.search import Bounds, Floats, TransitionCosts, by_backend, find_paths
 
 _LAUNCH = "launch"
 _CLASSES = ("convolution", "linear", _LAUNCH, "")
@@ -39,16 +38,12 @@ class Cell(msgspec.Struct, frozen=True, eq=False):
     prices: Mapping[Backend, PlannedCost]
     costs_ms: Mapping[Backend, float]
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether all costs are known."""
-        return all(self.prices[backend].low == self.prices[backend].high for backend in self.allowed)
-
 
 def is_exact(cells: Sequence[Cell], transition_costs: TransitionCosts, setting: ComputeUnits) -> bool:
     """Returns True if all costs are known exactly on the units of a setting."""
     launches = transition_costs.launch_bounds.items()
-    return all(cell.is_exact for cell in dict.fromkeys(cells)) and all(
+    costs = (cell.prices[backend] for cell in dict.fromkeys(cells) for backend in cell.allowed)
+    return all(cost.low == cost.high for cost in costs) and all(
         bounds.low == bounds.high for backend, bounds in launches if UNIT_OF[backend] in SETTINGS[setting]
     )
 
@@ -72,16 +67,16 @@ def find_rival(
     if not kinds or not hypotheses:
         return ()
     planned = np.array([[BACKENDS.index(backend)] for backend in chosen], dtype=np.uint8)
-    paths, _ = search_columns(
+    places, _, _ = find_paths(
         np.stack([_prices(cell, hypotheses) for cell in kinds]),
         [kinds[cell] for cell in cells],
-        np.repeat(planned, len(hypotheses), axis=1),
         _launches(transition_costs, hypotheses),
         transition_costs.switch_ms,
-        np.array([[transition_costs.finish_ms.get(backend, 0.0)] for backend in BACKENDS]),
+        np.array([by_backend(transition_costs.finish_ms, 0.0)]).T,
+        np.repeat(planned, len(hypotheses), axis=1),
     )
     unit_of = np.array([UNITS.index(UNIT_OF[backend]) for backend in BACKENDS])
-    units, mine = unit_of[paths], unit_of[planned]
+    units, mine = unit_of[places], unit_of[planned]
     moved = (units != mine).sum(axis=0)
     most = int(moved.argmax())
     return tuple(UNITS[place] for place in units[:, most]) if moved[most] else ()
@@ -116,8 +111,7 @@ def _class(cell: Cell, backend: Backend) -> str:
 
 def _prices(cell: Cell, hypotheses: Sequence[_Hypothesis]) -> Floats:
     """Costs by backend and hypothesis; infinite where a backend does not run the operation."""
-    costs = [[cell.costs_ms.get(backend, np.inf)] for backend in BACKENDS]
-    found = np.repeat(costs, len(hypotheses), axis=1)
+    found = np.repeat(np.array(by_backend(cell.costs_ms))[:, np.newaxis], len(hypotheses), axis=1)
     for backend in cell.allowed:
         low = _class(cell, backend), UNIT_OF[backend], False
         if low in hypotheses:

@@ -56,14 +56,15 @@ def settle(
     """
     if not costs:
         return ()
+    reached = [dict(zip(BACKENDS, row, strict=True)) for row in route.reached_ms]
     finish = transition_costs.finish_ms
     last = len(costs) - 1
     ends = [
         (last, backend)
-        for backend, ms in route.reached_ms[last].items()
+        for backend, ms in reached[last].items()
         if ms + finish.get(backend, 0.0) <= route.total_ms + TIE_MS
     ]
-    segments = _segments(costs, transition_costs, route, ends)
+    segments = _segments(costs, transition_costs, reached, ends)
     if segments is None:
         return route.backends
     best: dict[_End, tuple[tuple[float, int, int, int], _Segment]] = {}
@@ -85,7 +86,7 @@ def settle(
 def _segments(
     costs: Sequence[Mapping[Backend, float]],
     transition_costs: TransitionCosts,
-    route: Route,
+    reached: Sequence[Mapping[Backend, float]],
     ends: Sequence[_End],
 ) -> dict[_End, list[_Segment]] | None:
     """The segments of all cheapest paths by their ends; None if there are too many to add them all.
@@ -99,7 +100,7 @@ def _segments(
         end = open_ends.pop()
         if end in found:
             continue
-        found[end] = list(_ending(end, costs, transition_costs, route))
+        found[end] = list(_ending(end, costs, transition_costs, reached))
         if not found[end]:
             return None
         left -= end[0] - min(segment.first for segment in found[end])
@@ -113,7 +114,7 @@ def _ending(
     end: _End,
     costs: Sequence[Mapping[Backend, float]],
     transition_costs: TransitionCosts,
-    route: Route,
+    reached: Sequence[Mapping[Backend, float]],
 ) -> Iterator[_Segment]:
     """Yields the segments with this end that are part of a cheapest path up to it."""
     place, backend = end
@@ -125,10 +126,10 @@ def _ending(
         if place == 0:
             yield _Segment(0, ms, None)
             return
-        least = route.reached_ms[place][backend] - spent + TIE_MS
-        before = route.reached_ms[place - 1]
-        for other, reached in before.items():
-            if other != backend and reached + entry <= least:
+        least = reached[place][backend] - spent + TIE_MS
+        before = reached[place - 1]
+        for other, ms_before in before.items():
+            if other != backend and ms_before + entry <= least:
                 yield _Segment(place, ms, (place - 1, other))
         if before.get(backend, least + 1.0) > least:
             return

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from coremlscope.planning.placement.backend import BACKENDS
-from coremlscope.planning.placement.columns import search_columns
-from coremlscope.planning.placement.search import TransitionCosts, search
+from coremlscope.planning.placement.search import TransitionCosts, find_paths
+from tests.support.planned_rows import route_of
 
 COLUMNS = 40
 
@@ -28,7 +28,7 @@ def test_every_column_is_the_cheapest_path_of_its_costs(seed: int) -> None:
     kinds = [drawn.randrange(len(runs)) for _ in range(50)]
     planned = np.full((len(kinds), COLUMNS), BACKENDS.index("bnns"), dtype=np.uint8)
 
-    paths, totals = search_columns(prices, kinds, planned, launches, 0.05, finishes)
+    paths, totals, _ = find_paths(prices, kinds, launches, 0.05, finishes, planned)
 
     for column in range(COLUMNS):
         costs = [{b: float(prices[kind, BACKENDS.index(b), column]) for b in runs[kind]} for kind in kinds]
@@ -37,7 +37,7 @@ def test_every_column_is_the_cheapest_path_of_its_costs(seed: int) -> None:
             0.05,
             {b: float(finishes[place, 0]) for place, b in enumerate(BACKENDS)},
         )
-        alone = search(costs, transition_costs)
+        alone = route_of(costs, transition_costs)
         assert tuple(BACKENDS[place] for place in paths[:, column]) == alone.backends
         assert totals[column] == pytest.approx(alone.total_ms, abs=1e-9)
 
@@ -46,6 +46,6 @@ def test_equal_paths_stay_where_the_plan_is() -> None:
     prices = np.ones((1, len(BACKENDS), len(BACKENDS)))
     planned = np.tile(np.arange(len(BACKENDS), dtype=np.uint8), (4, 1))
     free = np.zeros((len(BACKENDS), 1))
-    paths, totals = search_columns(prices, [0] * 4, planned, free, 0.125, free)
+    paths, totals, _ = find_paths(prices, [0] * 4, free, 0.125, free, planned)
     assert (paths == planned).all()
     assert totals == pytest.approx(4.0, abs=1e-12)
