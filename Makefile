@@ -13,8 +13,8 @@ PYTHON  ?=
 PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
 # Tests in as many processes as there are cores; an idle process takes tests over from a busy one.
 PARALLEL := -n auto --dist worksteal
-# Tests that belong to `make check`: the documentation and the architecture.
-CHECKED := tests/docs tests/test_architecture.py
+# Tests that belong to `make check`: the documentation, the architecture and its budget.
+CHECKED := tests/docs tests/test_architecture.py tests/test_size_budget.py
 # On a Mac Core ML itself is measured, through coremltools.
 RUNTIME := requirements/build.txt requirements/runtime.txt $(if $(filter Darwin,$(shell uname -s)),requirements/coreml.txt)
 LOCK    := --quiet --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --no-header
