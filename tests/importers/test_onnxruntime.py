@@ -187,6 +187,19 @@ def test_a_profile(model: Path, tmp_path: Path) -> None:
     assert measured.predict.samples_s == (9e-4, 9e-4)
 
 
+def test_times_stand_next_to_estimates(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(_events(("a", "CoreMLExecutionProvider", 500), ("b", "CPUExecutionProvider", 100)))
+    assert main(["import", str(path), "--model", str(model), "--device", "m2", "--json", "-"]) == 0
+    profile = Profile.from_json(json.loads(capsys.readouterr().out))
+    assert [one.device for one in profile.provider_verdicts] == ["M2"]
+    assert main(["import", str(path), "--model", str(model), "--device", "m2"]) == 0
+    assert "estimated for M2" in capsys.readouterr().out
+    assert main(["import", str(path), "--model", str(model), "--device", "my own board"]) == 0
+
+
 def test_a_session_without_the_provider_agrees_with_nothing(model: Path, tmp_path: Path) -> None:
     log = _log(tmp_path / "a.json", _events(("b", "CPUExecutionProvider", 100)), model)
     assert (log.models, log.agreement) == (0, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -11,7 +12,13 @@ import msgspec
 import msgspec.structs
 
 from coremlscope.api.models import Source, read
-from coremlscope.base.errors import CoremlscopeError, EngineError, MissingWeightsError, UnsupportedModelError
+from coremlscope.base.errors import (
+    CoremlscopeError,
+    EngineError,
+    MissingWeightsError,
+    UnsupportedModelError,
+    UsageError,
+)
 from coremlscope.base.findings import Finding
 from coremlscope.devices.targets import Targets
 from coremlscope.measure.effort import Effort
@@ -315,7 +322,20 @@ def import_files(
 
     known = None if model is None else read(model)
     profile = import_paths(files, known, device=device, system=os, progress=progress)
+    if known is not None and device and any(log.agreement for log in profile.provider_logs):
+        profile = _with_providers_of(profile, known, device)
     return profile if known is None or profile.agreements else with_plans_by_rules(profile, known)
+
+
+def _with_providers_of(profile: Profile, model: Model, device: str) -> Profile:
+    """Adds estimates of what ONNX Runtime wrote of, where the device is a known one."""
+    from coremlscope.api.providers import add_providers
+    from coremlscope.devices import find_device
+
+    assert model.source is not None
+    with contextlib.suppress(UsageError):
+        return add_providers(profile, model.source, [find_device(device)])
+    return profile
 
 
 def _on_lengths(

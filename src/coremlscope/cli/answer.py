@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from coremlscope.describe.comparison.profiles import Comparison
     from coremlscope.results.profile import Profile
 
+#: The default devices for which ONNX Runtime's providers are compared: each costs a plan of every partition.
+_PROVIDER_DEVICES = 2
 #: Python searches for unreachable cycles so often; the objects of a model live until the end.
 _ALLOCATIONS = 200_000
 
@@ -88,7 +90,7 @@ def _run(arguments: argparse.Namespace) -> int:
             for model in arguments.models
         ]
     profiles = tuple(
-        with_providers(profile, model, arguments, arguments.device or DEFAULT_DEVICES)
+        with_providers(profile, model, arguments, arguments.device or DEFAULT_DEVICES[:_PROVIDER_DEVICES])
         for profile, model in zip(answered, arguments.models, strict=True)
     )
     comparison = compare_judged(profiles) if is_list else None

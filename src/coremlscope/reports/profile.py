@@ -24,7 +24,7 @@ from coremlscope.reports.document import (
 from coremlscope.reports.figures import shown_plans
 from coremlscope.reports.generation import rate_section, timing_section
 from coremlscope.reports.plan import plan_section, reason_sections, settings_section
-from coremlscope.reports.provider import log_sections
+from coremlscope.reports.provider import log_sections, verdict_section
 from coremlscope.reports.recording import energy_section, recording_section
 from coremlscope.reports.renderers import RENDERERS, describe_formats
 from coremlscope.reports.timing import (
@@ -87,6 +87,7 @@ def profile_document(profile: Profile) -> Iterator[Block]:
     yield from _plans(profile)
     yield from agreement_sections(profile)
     yield from log_sections(profile)
+    yield from verdict_section(profile)
     if len(measurements) == 1:
         yield from _groups(profile, measurements[0])
     yield from findings(profile.findings if len(measurements) > 1 else profile.all_findings)

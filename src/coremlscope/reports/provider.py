@@ -219,7 +219,7 @@ def log_sections(profile: Profile) -> Iterator[Block]:
     for log in profile.provider_logs:
         session = f", session {log.session}" if log.session > 1 else ""
         yield Heading("ONNX Runtime's Core ML provider", f"from {log.file}{session}")
-        yield Facts([("Core ML models", _models(log)), *_placed(log), *_counts(log)])
+        yield Facts([("Core ML models", _models(log)), *_placed(log, profile), *_counts(log)])
         if log.models is not None and not log.rounds and CORE_ML_PROVIDER not in log.placed:
             yield Item("No operator ran in Core ML: the session had no Core ML provider, or fell back.")
         elif log.agreement is None:
@@ -233,11 +233,27 @@ def _models(log: ProviderLog) -> str:
     return "" if log.models is None else f"{log.models}{by_rules}"
 
 
-def _placed(log: ProviderLog) -> Iterator[tuple[str, str]]:
+def _placed(log: ProviderLog, profile: Profile) -> Iterator[tuple[str, str]]:
+    format_ = "" if log.agreement is None else log.agreement.format
+    # The provider's own setting is ALL, and no file names another.
+    known = next(
+        (
+            one
+            for report in profile.providers
+            for one in report.estimates
+            if report.format == format_ and one.compute_units == "all"
+        ),
+        None,
+    )
     for provider, count in log.placed.items():
-        seconds = log.seconds.get(provider)
-        time = "" if seconds is None else f", {format_duration(seconds)} a run (measured)"
-        yield provider, plural(count, "operator" if provider != CORE_ML_PROVIDER else "Core ML model") + time
+        is_core_ml = provider == CORE_ML_PROVIDER
+        text = plural(count, "Core ML model" if is_core_ml else "operator")
+        if provider in log.seconds:
+            text += f", {format_duration(log.seconds[provider])} a run (measured)"
+            if known is not None:
+                figure = known.inside + known.boundaries if is_core_ml else known.outside
+                text += f"; {_time(figure)} estimated for {known.device}"
+        yield provider, text
 
 
 def _counts(log: ProviderLog) -> Iterator[tuple[str, str]]:
