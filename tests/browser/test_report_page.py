@@ -175,11 +175,9 @@ def derived(looped: Profile) -> Iterator[float]:
             yield float(sum(v or 0 for v, k in zip(column, ops.type, strict=True) if k == kind))
     for plan in looped.plans:
         setting = plan.settings[0]
-        names = list(plan.backends)
-        costs = [(plan.cost_ms[names[b]][i] or 0.0) if b >= 0 else 0.0 for i, b in enumerate(setting.backend)]
-        types = [*ops.type, *(op.type for op in plan.inserted)]
-        for kind in set(types):
-            yield sum(c for c, k in zip(costs, types, strict=True) if k == kind) / 1e3
+        costs = [(op.type, op.choices[setting.compute_units].planned_ms or 0.0) for op in plan.ops]
+        for kind in {type_ for type_, _ in costs}:
+            yield sum(ms for type_, ms in costs if type_ == kind) / 1e3
         yield setting.total_ms / 1e3
 
 
@@ -237,7 +235,8 @@ def test_numbers_of_layers_equal_the_data(drive: Drive, tmp_path: Path) -> None:
     assert {row["Type"].split()[0] for row in seen["ofOneType"]} == {"linear"}
     assert {row["Type"].split()[0] for row in seen["searched"]} == {"conv"}
     plan = profile.plans[0]
-    on_engine = [i for i, backend in enumerate(plan.settings[0].backend) if backend == 3]
+    setting = plan.settings[0].compute_units
+    on_engine = [i for i, op in enumerate(plan.ops) if op.choices[setting].backend == "ane"]
     shown = {i // 2 for i in on_engine}
     together = sum(profile.estimates[0].kernel_s[kernel] for kernel in shown)
     assert seen["onNeuralEngine"] == (
@@ -250,7 +249,7 @@ def test_numbers_of_layers_equal_the_data(drive: Drive, tmp_path: Path) -> None:
     assert list(first).index("Estimated") < list(first).index("Measured")
     assert "Planned cost" not in first
     assert first["Estimated"] == "2 ops1.00 µs"
-    assert first["Why not on a faster unit"] == plan.reasons[0].text
+    assert first["Why not on a faster unit"] == plan.ops[0].why[0].text
 
 
 def test_the_panel_says_what_the_data_say(drive: Drive, tmp_path: Path) -> None:
@@ -267,9 +266,9 @@ def test_the_panel_says_what_the_data_say(drive: Drive, tmp_path: Path) -> None:
         part = format_share(kernel / estimate.latency.value)
         assert f"{format_duration(kernel)}, {part} of the latency for 2 operations together" in panel["text"]
         assert panel["costs"] == [
-            f"{name} {float(f'{column[row] or 0:.3g}'):g}"
-            for name, column in plan.cost_ms.items()
-            if column[row] is not None
+            f"{name} {float(f'{plan.ops[row].cost_ms[name]:.3g}'):g}"
+            for name in plan.backends
+            if name in plan.ops[row].cost_ms
         ]
         signature = ops.details.signatures[ops.details.signature[row]]
         assert panel["attributes"] == [" ".join(pair) for pair in signature.attributes]
@@ -286,7 +285,7 @@ def test_the_panel_says_what_the_data_say(drive: Drive, tmp_path: Path) -> None:
             assert panel["bars"] == len(weights.histogram[place])
         else:
             assert panel["weights"] == ""
-        reasons = [plan.reasons[index] for index in plan.why[row]]
+        reasons = plan.ops[row].why
         assert panel["sources"] == [f"{one.confidence}: {one.source}" for one in reasons]
     # A click on a point of the roofline opens the panel where the reader is.
     assert seen["inPlace"]["panel"]
@@ -333,9 +332,11 @@ def test_what_is_saved_equals_the_data(drive: Drive, looped: Profile, tmp_path: 
     for row, id_ in enumerate(ops.id):
         assert layers[id_]["name"] == ops.name[row]
         assert int(layers[id_]["flops"] or 0) == (ops.flops[row] or 0)
-        backend = list(plan.backends)[plan.settings[0].backend[row]]
-        assert layers[id_]["unit"] == plan.backends[backend]
-        assert float(layers[id_]["planned_ms"]) == pytest.approx(plan.cost_ms[backend][row], rel=1e-5)
+        planned = plan.ops.get(id_)
+        assert planned is not None
+        choice = planned.choices[plan.settings[0].compute_units]
+        assert layers[id_]["unit"] == choice.unit
+        assert float(layers[id_]["planned_ms"]) == pytest.approx(choice.planned_ms, rel=1e-5)
     tree = list(csv.DictReader(io.StringIO(seen["tree"])))
     leaves = [row for row in tree if row["id"]]
     assert sum(float(row["estimated_s"] or 0) for row in leaves) == pytest.approx(sum(estimate.kernel_s))
