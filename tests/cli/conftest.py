@@ -13,6 +13,12 @@ from coremlscope.formats.sample import sample_model
 from coremlscope.model import ir
 
 
+@pytest.fixture(autouse=True)
+def own_measurements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measurements that a test adds are those of that test: estimates of others would use them."""
+    monkeypatch.setenv("COREMLSCOPE_DATA", str(tmp_path / "own-measurements"))
+
+
 @pytest.fixture(scope="session")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small image classifier."""
