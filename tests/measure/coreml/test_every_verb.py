@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import coremltools as ct
+import numpy as np
 import pytest
 
 from coremlscope import api
-from coremlscope.base.errors import EngineError, LimitError
+from coremlscope.base.errors import CoremlscopeError, EngineError, LimitError
 from coremlscope.base.findings import Finding
+from coremlscope.cli.predict import predict_files
 from coremlscope.devices.targets import Targets
+from coremlscope.measure.coreml.units import UNITS_VARIABLE
 from coremlscope.measure.effort import Effort
 from coremlscope.model.subject import Subject
 from coremlscope.studies.isolation.isolate import isolate
@@ -74,15 +77,32 @@ def _isolate(package: Path, folder: Path) -> _Kept:
     return kept & measured, findings
 
 
+def _predict(package: Path, folder: Path) -> _Kept:
+    kept, findings = set(), []
+    np.save(folder / "x.npy", np.zeros((2, 8), np.float32))
+    given = ([("x", str(folder / "x.npy"))], {}, "center-crop", None, "fp32", "coreml", _EFFORT)
+    for units in (_FAILING, _SOUND):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(UNITS_VARIABLE, units)
+            try:
+                predict_files(package, *given)
+                kept.add(units)
+            except CoremlscopeError as error:
+                text, code = error.message, error.exit_code
+                findings.append(Finding(id="", severity="error", text=text, hint=error.hint, exit_code=code))
+    return kept, tuple(findings)
+
+
 _VERBS: Mapping[str, Callable[[Path, Path], _Kept]] = {
     "profile": _profile,
     "compare": _compare,
     "verify": _verify,
     "isolate": _isolate,
+    "predict": _predict,
 }
 #: Pairs that show one of each; all others take minutes.
 _QUICK = {("profile", "load aborts"), ("verify", "predict hangs"), ("verify", "load fails")}
-_QUICK |= {("isolate", "predict fails")}
+_QUICK |= {("isolate", "predict fails"), ("predict", "predict aborts"), ("predict", "load fails")}
 
 
 @pytest.fixture(scope="module")

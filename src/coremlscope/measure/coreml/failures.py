@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from coremlscope.base.errors import how_to_install
 from coremlscope.base.findings import Finding
 from coremlscope.base.processes.endings import Failures, KnownFailure, find_failure, lines_of
-
-_OTHER_UNITS = "try another setting with --compute-units"
+from coremlscope.measure.coreml.units import OTHER_UNITS
 
 _KNOWN = (
     KnownFailure(
@@ -44,7 +43,7 @@ _KNOWN = (
     KnownFailure(
         r"Cannot provide zero compute device types",
         "this Mac has none of the allowed compute units",
-        _OTHER_UNITS,
+        OTHER_UNITS,
     ),
     KnownFailure(
         r"manifest\.plist.*couldn.t be opened|resources\.bin missing",
@@ -66,7 +65,7 @@ _KNOWN = (
         "",
         "a shape depends on a value: try --compute-units cpu_and_gpu or cpu_only",
     ),
-    KnownFailure(r"model execution plan .*error code: -?\d+", "", _OTHER_UNITS),
+    KnownFailure(r"model execution plan .*error code: -?\d+", "", OTHER_UNITS),
 )
 
 #: Known failures of Core ML.

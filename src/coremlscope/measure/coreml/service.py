@@ -26,7 +26,7 @@ from coremlscope.measure.coreml.failures import FAILURES, fallback_findings
 from coremlscope.measure.coreml.files import readable_by_core_ml, require_coremltools
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
 from coremlscope.measure.coreml.timing_child import CoreMLTimingRequest
-from coremlscope.measure.coreml.units import effective_units, unit_findings
+from coremlscope.measure.coreml.units import OTHER_UNITS, effective_units, unit_findings
 from coremlscope.measure.coreml.values import RESULTS, STATES, load_values, save_arrays, save_values
 from coremlscope.model.features import dummy_values
 from coremlscope.model.ir import Array, Model, Pipeline
@@ -35,7 +35,6 @@ from coremlscope.runtime.execution.wiring import input_functions, interface_of
 
 #: The child process that compiles, loads and predicts; tests set another one.
 CHILD = python_child("coremlscope.measure.coreml.timing_child")
-_HINT = "try another setting with --compute-units"
 
 
 def require_core_ml(instead: str) -> None:
@@ -61,7 +60,7 @@ def core_ml_process(
     limits: ChildLimits = CORE_ML_LIMITS,
     *,
     doing: str = "Core ML",
-    hint: str = _HINT,
+    hint: str = OTHER_UNITS,
     inherited: Collection[str] | None = None,
     heard: Callable[[str], object] = lambda _: None,
 ) -> Iterator[Iterator[dict[str, Any]]]:

@@ -25,7 +25,7 @@ from coremlscope.measure.coreml.kept import KeptFolders
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
 from coremlscope.measure.coreml.other_predictions import OtherPredictions, Timed
 from coremlscope.measure.coreml.service import core_ml_process, prepare_request
-from coremlscope.measure.coreml.units import effective_units, unit_findings
+from coremlscope.measure.coreml.units import OTHER_UNITS, effective_units, unit_findings
 from coremlscope.measure.partial import explain_partial, interrupted
 from coremlscope.measure.repetitions import repetition_findings
 from coremlscope.model.ir import ArrayFeature, DType
@@ -41,8 +41,6 @@ from coremlscope.results.measurement import (
 from coremlscope.results.recording import Energy
 from coremlscope.runtime.engines.host import conditions, this_machine
 from coremlscope.runtime.execution.wiring import interface_of
-
-_HINT = "try another setting with --compute-units"
 
 
 class CoreMLMeasurer(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,7 +131,7 @@ class CoreMLMeasurer(msgspec.Struct, frozen=True, kw_only=True):
             ) as messages:
                 listen(messages, settings, progress, reported)
             if not reported.is_complete(settings):
-                raise EngineError(f"Core ML under {units} made no predictions", _HINT)
+                raise EngineError(f"Core ML under {units} made no predictions", OTHER_UNITS)
         except (EngineError, KeyboardInterrupt) as error:
             if not reported.seconds:
                 raise

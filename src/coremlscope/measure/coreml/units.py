@@ -12,6 +12,8 @@ from coremlscope.runtime.engines.host import is_virtual_machine
 
 #: Names a setting of compute units that replaces every other one whenever Core ML loads a model.
 UNITS_VARIABLE = "COREMLSCOPE_CORE_ML_UNITS"
+#: What helps where one setting fails; not every verb has the option.
+OTHER_UNITS = f"try another setting with --compute-units, or {UNITS_VARIABLE}=cpu_only in the environment"
 
 
 def effective_units(requested: str) -> ComputeUnits:
