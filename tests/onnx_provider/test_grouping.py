@@ -78,6 +78,7 @@ def test_a_second_round() -> None:
         (21, 64, 42),
     ]
     assert report.models == 43
+    assert (report.inside, report.outside) == (64, 0)
 
 
 @pytest.mark.parametrize(("opset", "nodes", "supported"), [(18, 25, 14), (21, 29, 14)])

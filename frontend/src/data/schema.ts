@@ -1423,6 +1423,10 @@ export interface ProviderReport {
   supported: number;
   /** Number of Core ML models: the partitions of all rounds. */
   models: number;
+  /** Number of operators in partitions of all rounds, those that others are expanded into included. */
+  inside: number;
+  /** Number of operators that are in no partition after all rounds. */
+  outside: number;
   /** All rounds, those of bodies first, as in the log. */
   rounds: Round[];
   /** The operators outside, in order. */

@@ -81,7 +81,7 @@ function Division(props: { report: ProviderReport }) {
         {report.is_default && ", ONNX Runtime's default"}
       </h3>
       <p>
-        {plural(report.models, "Core ML model")}; {report.supported} of {plural(report.nodes, "operator")} in them; ONNX Runtime{" "}
+        {plural(report.models, "Core ML model")}; {plural(report.inside, "operator")} in them, {report.outside} outside; ONNX Runtime{" "}
         {report.release}; graph {report.basis}
       </p>
       {report.hazards.map((one) => (

@@ -114,7 +114,7 @@ def provider_comparison(profiles: Sequence[Profile], names: Sequence[str]) -> It
             name,
             _FORMATS[report.format],
             str(report.models),
-            f"{report.supported} of {report.nodes}",
+            f"{report.inside}, {report.outside} outside",
             *(_time(one.latency) for one in _fastest(report.estimates)[:1]),
         )
         for profile, name in zip(profiles, names, strict=True)
@@ -129,31 +129,35 @@ def _sentence(profile: Profile) -> str:
     """Returns the verdict on the first device in one clause, with the fix that helps most."""
     models = {one.format: plural(one.models, "Core ML model") for one in profile.providers}
     verdict = next(iter(profile.provider_verdicts), None)
-    if verdict is None or verdict.cpu is None or (verdict.provider is None and verdict.outcome == "unknown"):
+    cpu = "" if verdict is None or verdict.cpu is None else format_duration(verdict.cpu.value)
+    cpu = cpu and f"the CPU provider takes {cpu}, "
+    if verdict is not None and verdict.provider is None and verdict.outcome == "cpu":
+        return f"On {verdict.device} {cpu}the Core ML provider takes no operator"
+    if verdict is None or not cpu or verdict.provider is None:
         counts = ", ".join(f"{count} ({_FORMATS[name]})" for name, count in models.items())
         return f"{counts}; what is faster is not known"
-    cpu = f"the CPU provider takes {format_duration(verdict.cpu.value)}"
-    if verdict.provider is None:
-        return f"On {verdict.device} {cpu}, and the Core ML provider takes no operator"
     setting = f"{_FORMATS[verdict.format]}, {verdict.compute_units}"
     core_ml = f"{format_duration(verdict.provider.value)} in {models[verdict.format]} ({setting})"
     close = "too close to call: " if verdict.outcome == "close" else ""
-    text = f"On {verdict.device} {close}{cpu}, the Core ML provider {core_ml}"
+    text = f"On {verdict.device} {close}{cpu}the Core ML provider {core_ml}"
+    return text + _after_a_change(profile, verdict.device, verdict.provider.value)
+
+
+def _after_a_change(profile: Profile, device: str, now_s: float) -> str:
+    """Returns the time on a device after the fix that helps most; empty where none does."""
     fixes = [
-        (one.latency.value, fix)
+        (one.latency.value, fix, report)
         for report in profile.providers
         for fix in report.fixes
         for one in fix.estimates
-        if one.device == verdict.device
+        if one.device == device and one.latency.value < now_s
     ]
-    seconds, fix = min(fixes, key=lambda one: one[0], default=(verdict.provider.value, None))
-    if fix is None or seconds >= verdict.provider.value:
-        return text
-    return f"{text}, and {format_duration(seconds)} after one change to {_operators(fix)}: {fix.fix}"
-
-
-def _operators(fix: ProviderFix) -> str:
-    return plural(fix.count, "operator")
+    if not fixes:
+        return ""
+    seconds, fix, report = min(fixes, key=lambda one: one[0])
+    ops = list(dict.fromkeys(one.op for one in report.left if one.fix == fix.fix))
+    named = f"{fix.count} {ops[0]}" if len(ops) == 1 else f"{plural(fix.count, 'operator')} ({ops[0]} …)"
+    return f", and {format_duration(seconds)} after a change of {named}: {fix.fix}"
 
 
 def _fastest(estimates: Sequence[ProviderEstimate]) -> list[ProviderEstimate]:
@@ -175,11 +179,11 @@ def provider_sections(report: ProviderReport) -> Iterator[Block]:
     """Yields what the provider makes of a model in one format."""
     default = "ONNX Runtime's own default; " if report.is_default else ""
     yield Heading(f"ModelFormat {_FORMATS[report.format]}", f"{default}ONNX Runtime {report.release}")
-    outside = report.nodes - report.supported
+    whole = "" if len(report.rounds) == 1 else f"; {report.supported} of {report.nodes} in the first round"
     yield Facts(
         [
             ("partitions", _partitions(report)),
-            ("operators", f"{report.supported} of {report.nodes} in Core ML, {outside} outside"),
+            ("operators", f"{report.inside} in Core ML, {report.outside} outside{whole}"),
             ("graph", report.basis),
         ]
     )

@@ -150,6 +150,8 @@ class ProviderReport(msgspec.Struct, frozen=True, kw_only=True):
         nodes: Number of operators in the first round.
         supported: Number of operators in partitions of the first round.
         models: Number of Core ML models: the partitions of all rounds.
+        inside: Number of operators in partitions of all rounds, those that others are expanded into included.
+        outside: Number of operators that are in no partition after all rounds.
         rounds: All rounds, those of bodies first, as in the log.
         left: The operators outside, in order.
         hazards: What is known to go wrong.
@@ -166,6 +168,8 @@ class ProviderReport(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int
     supported: int
     models: int
+    inside: int = 0
+    outside: int = 0
     rounds: tuple[Round, ...]
     left: tuple[LeftNode, ...] = ()
     hazards: tuple[Hazard, ...] = ()

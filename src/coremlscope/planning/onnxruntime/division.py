@@ -120,6 +120,8 @@ def divide(
         basis=basis,
         partitions=main.partitions,
         models=sum(given.partitions for given in (*bodies, *course.rounds)),
+        inside=sum(given.supported for given in course.rounds),
+        outside=len(course.outside),
         nodes=main.nodes,
         supported=main.supported,
         rounds=(*bodies, *course.rounds),

@@ -37,8 +37,8 @@ def examine_onnx(path: Path) -> ModelReport:
                 Problem(
                     id=f"onnxruntime-{report.format}",
                     effect="needs care",
-                    text=f"With ModelFormat {name}, ONNX Runtime {report.release} leaves {len(report.left)}"
-                    f" of {report.nodes} operators on the CPU; Core ML models of the rest: {report.models}.",
+                    text=f"With ModelFormat {name}, ONNX Runtime {report.release} makes Core ML models:"
+                    f" {report.models}, with operators: {report.inside}; outside are {report.outside}.",
                     fix="; ".join(list(fixes)[:3]),
                     ops=tuple(f"{op} ({count})" for op, count in outside.most_common(_MOST_NAMES)),
                 )
