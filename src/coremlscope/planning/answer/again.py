@@ -24,17 +24,28 @@ from coremlscope.planning.placement.search import Costs
 from coremlscope.planning.rewrites.clips import read_network, with_clips
 from coremlscope.planning.rewrites.table import REWRITES
 from coremlscope.planning.rewrites.transforms import parse_transform, why_not
+from coremlscope.results.estimate import Estimate
 
 
 class ChangedModels:
-    """The models that transforms make of one, each made once for all devices.
+    """A model and those that transforms make of it, each divided into kernels once for all devices.
 
     Args:
         model: The model.
+        function: The function; None for the default one.
+        shapes: Shapes of flexible inputs.
+        own: A user's own measurements, which refine estimates.
     """
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    def __init__(
+        self,
+        model: Model,
+        function: str | None,
+        shapes: Mapping[str, Sequence[int]],
+        own: Own = NOTHING_OWN,
+    ) -> None:
+        self.model, self._function, self._shapes, self._own = model, function, shapes, own
+        self._divided: list[tuple[Model, Sequence[ModelFunction], Kernels]] = []
         #: Returns the model that a transform makes; None where only coremltools makes it.
         self.after = cache(self._make)
         #: Returns whether `what-if` makes the changed model, with coremltools or without.
@@ -42,6 +53,16 @@ class ChangedModels:
 
     def _can_make(self, transform: str) -> bool:
         return bool(transform) and not why_not(parse_transform(transform), self.model)
+
+    def divide(self, model: Model) -> tuple[Sequence[ModelFunction], Kernels]:
+        """Returns the functions and kernels of one of the models."""
+        for known, functions, kernels in self._divided:
+            if known is model:
+                return functions, kernels
+        functions = functions_of(model, self._function, every=False, shapes=self._shapes)
+        kernels = Kernels(functions, self._own)
+        self._divided.append((model, functions, kernels))
+        return functions, kernels
 
     def _make(self, transform: str) -> Model | None:
         model = self.model
@@ -64,9 +85,7 @@ class Again:
         setting: The setting.
         settings: The settings that the forecast of the answer planned, in its order.
         advised: Those for which it looked for advice; none for a changed model.
-        function: The function; None for the default one.
-        shapes: Shapes of flexible inputs.
-        own: A user's own measurements, which refine estimates.
+        models: The model and those that are made of it.
     """
 
     def __init__(
@@ -76,31 +95,31 @@ class Again:
         setting: ComputeUnits,
         settings: Sequence[ComputeUnits],
         advised: Sequence[ComputeUnits],
-        function: str | None,
-        shapes: Mapping[str, Sequence[int]],
-        own: Own = NOTHING_OWN,
+        models: ChangedModels,
     ) -> None:
         self.model, self.device, self.setting = model, device, setting
-        self.settings, self.advised = tuple(settings), tuple(advised)
-        self.function, self.shapes, self.own = function, shapes, own
-
-    @cached_property
-    def _functions(self) -> Sequence[ModelFunction]:
-        return functions_of(self.model, self.function, every=False, shapes=self.shapes)
+        self.settings, self.advised, self.models = tuple(settings), tuple(advised), models
 
     @cached_property
     def _planned(self) -> dict[str, Planning]:
         """The plans of functions, which the forecast of the answer made: bindings are shared."""
         place = partial(place_function, device=self.device, settings=self.settings, advised=self.advised)
-        return {one.key: place(one).planning for one in self._functions}
+        functions, _ = self.models.divide(self.model)
+        return {one.key: place(one).planning for one in functions}
 
     @cached_property
     def _prediction(self) -> Prediction | None:
         """The prediction; None where the function has no operations."""
-        if not self._functions:
+        functions, kernels = self.models.divide(self.model)
+        if not functions:
             return None
         placed = [one.placed for one in self._planned.values()]
-        return Kernels(self._functions, self.own).on(self.device, [self.setting], placed)[self.setting]
+        return kernels.on(self.device, [self.setting], placed)[self.setting]
+
+    @cached_property
+    def _estimate(self) -> Estimate:
+        assert self._prediction is not None
+        return self._prediction.estimate()
 
     def changed(self, model: Model) -> Figure | None:
         """Estimates what a changed model takes less; None where that is not known.
@@ -109,13 +128,13 @@ class Again:
         """
         before = self._prediction
         alone = (self.setting,)
-        again = Again(model, self.device, self.setting, alone, (), self.function, self.shapes, self.own)
+        again = Again(model, self.device, self.setting, alone, (), self.models)
         after = again._prediction
         if before is None or after is None:
             return None
         places = {kernel.name: place for place, kernel in enumerate(before.kernels.fused)}
         kept = [places.get(kernel.name, -1) for kernel in after.kernels.fused]
-        return estimate_saving(before.estimate(), after.estimate(), kept)
+        return estimate_saving(self._estimate, after.estimate(), kept)
 
     def with_bits(self, bits: int) -> Figure | None:
         """Estimates what a prediction takes less with weights of at most so many bits each."""
@@ -126,7 +145,7 @@ class Again:
             msgspec.structs.replace(one, weight_bytes=min(one.weight_bytes, one.weights * bits / 8))
             for one in prediction.kernels.fused
         ]
-        before, after = prediction.estimate(), prediction.estimate(fused=kernels)
+        before, after = self._estimate, prediction.estimate(fused=kernels)
         return estimate_saving(before, after, range(len(kernels)))
 
     def by_fix(self, function: str, unit: ComputeUnit, rule: str) -> Iterator[tuple[str, int, Figure]]:
@@ -148,7 +167,7 @@ class Again:
                 units += [unit] if len(reasons) == 1 else []
                 prices = planning.prices[id_]
                 groups[reasons[rule].fix][id_] = {b: prices[b].ms for u in units for b in BACKENDS_OF[u]}
-        before = prediction.estimate()
+        before = self._estimate
         again = plan_with_costs(planning, self.setting, list(groups.values()))
         for (fix, costs), one in zip(groups.items(), again, strict=True):
             yield fix, len(costs), estimate_saving(before, prediction.estimate(one.moved))

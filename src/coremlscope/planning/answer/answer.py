@@ -65,7 +65,8 @@ def make_answers(
         shapes: Shapes of flexible inputs.
         own: A user's own measurements, which refine estimates.
     """
-    changed, hazards = ChangedModels(model), find_on_every_unit(model, summary)
+    changed = ChangedModels(model, function, shapes or {}, own)
+    hazards = find_on_every_unit(model, summary)
     answers: list[Answer] = []
     for device in devices:
         one = _OnDevice(summary, found, device, (*find_on_system(model, device.os), *hazards))
@@ -73,7 +74,7 @@ def make_answers(
             answer = one.answer(setting, is_asked=setting in asked)
             shown = one.estimates.get(setting)
             if shown is not None:
-                again = Again(model, device, setting, settings, advised, function, shapes or {}, own)
+                again = Again(model, device, setting, settings, advised, changed)
                 answer = one.with_changes(answer, shown, changed, again if setting in asked else None)
             answers.append(replace(answer, headline=_headline(answer, summary.container)))
     return tuple(answers)

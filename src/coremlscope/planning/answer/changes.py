@@ -38,8 +38,8 @@ _FINISHED = ("mlmodelc", "aimodel")
 LEAST_GAIN = 0.01
 #: A setting that takes less than this share of the time is named among the first changes.
 _MUCH_FASTER = 0.8
-#: Models that are planned again on a device: each costs about an eighth of its plans and estimates.
-_PLANNED_AGAIN = 2
+#: Models that are planned again on a device: each costs two fifths of its plans and estimates.
+_PLANNED_AGAIN = 1
 #: More reasons than these are not looked at one by one.
 _MOST = 12
 #: The first version of iOS, or that of macOS of the same year, with float16 arrays and images.
@@ -300,7 +300,8 @@ def _findings(subject: Subject, shown: Estimate, again: Again) -> Iterator[Propo
     for finding, saved in promised:
         transform = finding.transform if _suits(finding.transform, subject.device) else ""
         can_make, is_again = subject.changed.can_make(transform), False
-        if saved is not None and can_make and left:
+        is_visible = saved is not None and saved.value >= LEAST_GAIN * shown.latency.value
+        if is_visible and can_make and left:
             made = subject.changed.after(transform)
             exact = None if made is None else again.changed(made)
             left -= made is not None
