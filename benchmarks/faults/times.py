@@ -36,10 +36,34 @@ def _transformer() -> tuple[nn.Module, torch.Tensor]:
     return nn.TransformerEncoder(layer, 6, enable_nested_tensor=False), torch.randn(1, 64, 128)
 
 
-def _resnet() -> tuple[nn.Module, torch.Tensor]:
-    import timm
+class _Bottleneck(nn.Module):
+    """The block of a ResNet-50."""
 
-    return timm.create_model("resnet50", pretrained=False), torch.randn(1, 3, 224, 224)
+    def __init__(self, given: int, width: int, step: int) -> None:
+        super().__init__()
+        sizes = ((given, width, 1, 1), (width, width, 3, step), (width, 4 * width, 1, 1))
+        parts = [
+            nn.Sequential(nn.Conv2d(i, o, k, s, k // 2, bias=False), nn.BatchNorm2d(o))
+            for i, o, k, s in sizes
+        ]
+        self.body = nn.Sequential(parts[0], nn.ReLU(), parts[1], nn.ReLU(), parts[2])
+        short = nn.Sequential(nn.Conv2d(given, 4 * width, 1, step, bias=False), nn.BatchNorm2d(4 * width))
+        self.short = nn.Identity() if given == 4 * width and step == 1 else short
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (self.body(x) + self.short(x)).relu()
+
+
+def _resnet() -> tuple[nn.Module, torch.Tensor]:
+    parts: list[nn.Module] = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
+    parts.append(nn.MaxPool2d(3, 2, 1))
+    given = 64
+    for width, count in ((64, 3), (128, 4), (256, 6), (512, 3)):
+        for place in range(count):
+            parts.append(_Bottleneck(given, width, 2 if place == 0 and width > 64 else 1))
+            given = 4 * width
+    parts += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(given, 1000)]
+    return nn.Sequential(*parts), torch.randn(1, 3, 224, 224)
 
 
 _NETWORKS: dict[str, Callable[[], tuple[nn.Module, torch.Tensor]]] = {

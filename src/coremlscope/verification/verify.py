@@ -117,6 +117,9 @@ def verify(
 
     drawn = draw(1)
     loaded: dict[Precision, Loaded] = {}
+    others: dict[Precision, Loaded] = {}
+    if isinstance(opened, CoreMLReference):
+        opened.loaded = others
     check = Check(
         call=FunctionCall.of(model, chosen.name, drawn.tensors, loaded),
         name=chosen.name,
@@ -129,7 +132,7 @@ def verify(
         check_on_units(check, compute_units, core_ml_limits(effort or Effort()))
         find_unit_faults(check)
     finally:
-        for one in loaded.values():
+        for one in (*loaded.values(), *others.values()):
             one.close()
     check.findings += [*_reported(model), *unused_limits(check.outputs, tolerance)]
     return summarise(check, drawn, later)

@@ -95,8 +95,6 @@ def substituted(*causes: Cause) -> Callable[[Site], Iterator[Hypothesis[Site]]]:
             found = _tried(site, several)
             if found is not None:
                 yield found
-        if "preprocessing" in causes:
-            yield from _turned_colours(site)
         if "missing operation" in causes:
             yield from _computed_before(site)
 
@@ -224,17 +222,6 @@ def _computed_before(site: Site) -> Iterator[Hypothesis[Site]]:
 
 def _last_of(site: Site, *, name: str) -> tuple[Array | None, Array]:
     return site.theirs.values[name].array.reshape(site.local.shape), site.local
-
-
-def _turned_colours(site: Site) -> Iterator[Hypothesis[Site]]:
-    name = site.bounds[0].ours if len(site.bounds) == 1 else ""
-    given = site.given[name] if name else np.zeros(0)
-    if given.ndim == 4 and given.shape[1] == 3 and is_prepared(site, name):
-        yield Hypothesis(
-            value=site.value.name,
-            text="the colours are in another order: with red and blue exchanged all is right",
-            predict=lambda one: (one.compute(given={name: one.given[name][:, ::-1]}), one.expected),
-        )
 
 
 def is_prepared(site: Site, name: str) -> bool:

@@ -12,9 +12,10 @@ from coremlscope.base.errors import UsageError
 from coremlscope.formats import container
 from coremlscope.model.ir import Array, Feature, ImageFeature, Model, Pipeline, Program, TensorType
 from coremlscope.ops.classical.suppression import NonMaximumSuppression
+from coremlscope.ops.program import Precision
 from coremlscope.runtime.execution.binding import Chosen, choose_function
 from coremlscope.verification.intermediates import Run
-from coremlscope.verification.own_run import FunctionCall, next_states, record, run_suppression
+from coremlscope.verification.own_run import FunctionCall, Loaded, next_states, record, run_suppression
 from coremlscope.verification.references.contract import Assigned, Wanted, match_inputs
 
 
@@ -41,6 +42,8 @@ class CoreMLReference:
         self._inputs = choose_function(self._model, self._function).description.inputs
         #: The inputs of the verified model by name: images come in its order of channels.
         self.given: Mapping[str, Feature] = {}
+        #: See `FunctionCall`: all runs have inputs of the same shapes.
+        self.loaded: dict[Precision, Loaded] | None = None
         self.label = str(self._model.source.name if self._model.source else "model")
 
     @property
@@ -81,7 +84,7 @@ class CoreMLReference:
             call = FunctionCall.of(self._model, self._function, self._assigned(earlier).arrays)
             states = next_states(msgspec.structs.replace(call, states={"fp32": states}), "fp32")
         given = self._assigned(inputs)
-        call = FunctionCall.of(self._model, self._function, given.arrays)
+        call = FunctionCall.of(self._model, self._function, given.arrays, self.loaded)
         run = record(msgspec.structs.replace(call, states={"fp32": states}))
         return msgspec.structs.replace(run, label=f"coremlscope, {self.label}", by_order=given.by_order)
 
