@@ -49,3 +49,27 @@ def test_all_reports_of_an_answer_have_its_figures(
     assert len(figures) > len(answers) / 4
     for figure in figures:
         assert figure in _figures(markdown), figure
+
+
+@pytest.mark.parametrize("verb", ["plan", "estimate", "profile"])
+def test_verbs_give_the_answers_of_the_bare_command_in_markdown_too(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.chdir(tmp_path)
+    write_mlpackage(ANSWERED_MODELS["half"](), tmp_path / "half.mlpackage")
+    assert main(["half.mlpackage", "--device", "m4,iphone-15-pro", "--json", "-"]) == 0
+    answers = json.loads(capsys.readouterr().out)["answers"]
+    quick = ["--iterations", "1", "--compile-iterations", "1", "--load-iterations", "1", "--warmups", "0"]
+    outputs = ["-o", "report.md", "-o", "report.json"]
+    options = ["--device", "m4,iphone-15-pro", *outputs, *(quick if verb == "profile" else [])]
+    assert main([verb, "half.mlpackage", *options]) == 0
+    made = json.loads(Path("report.json").read_text("utf-8"))["answers"]
+    shown = ("device", "compute_units", "latency", "units", "headline", "best", "trust", "hazards", "tokens")
+    assert [[one[name] for name in shown] for one in made] == [
+        [one[name] for name in shown] for one in answers
+    ]
+    markdown = re.sub(r"[\\*`]", "", Path("report.md").read_text("utf-8"))
+    assert answers[0]["headline"].replace("`", "") in markdown
+    for one in answers:
+        assert milliseconds(one["latency"]["value"]) in markdown
