@@ -70,63 +70,63 @@ def _is_early_int64(case: Case) -> bool:
 #: What is asked of every operator, after its builder and format.
 CONDITIONS: tuple[Condition, ...] = (
     Condition(
-        id="opset-too-new",
-        fails=_is_too_new,
-        reason="its definition is newer than the operator sets of this release",
-        fix="export with an older opset",
+        "opset-too-new",
+        _is_too_new,
+        "its definition is newer than the operator sets of this release",
+        "export with an older opset",
         source=f"{PROVIDER}/builders/impl/base_op_builder.h",
     ),
     Condition(
-        id="shape-unknown",
-        fails=_no_shape,
-        reason="the shape of an input is not known",
-        fix="run shape inference, or fix the free dimensions",
+        "shape-unknown",
+        _no_shape,
+        "the shape of an input is not known",
+        "run shape inference, or fix the free dimensions",
         source=_HELPER,
     ),
     Condition(
-        id="static-required",
-        fails=_is_dynamic,
-        reason="a dimension of an input is free, and RequireStaticInputShapes is on",
-        fix="make the dimensions static (python -m onnxruntime.tools.make_dynamic_shape_fixed)",
+        "static-required",
+        _is_dynamic,
+        "a dimension of an input is free, and RequireStaticInputShapes is on",
+        "make the dimensions static (python -m onnxruntime.tools.make_dynamic_shape_fixed)",
         source=_HELPER,
     ),
     Condition(
-        id="empty-input",
-        fails=_is_empty,
-        reason="a dimension of an input is 0",
-        fix="leave the empty input out",
+        "empty-input",
+        _is_empty,
+        "a dimension of an input is 0",
+        "leave the empty input out",
         source=_HELPER,
     ),
     Condition(
-        id="rank-above-5",
-        fails=_has_high_rank,
-        reason="an input has more than 5 dimensions",
-        fix="merge dimensions before the operator and split them after it",
+        "rank-above-5",
+        _has_high_rank,
+        "an input has more than 5 dimensions",
+        "merge dimensions before the operator and split them after it",
         source=f"{PROVIDER}/shape_utils.cc",
     ),
     Condition(
-        id="dimension-above-16384",
-        fails=_has_large_dimension,
-        reason=f"a dimension of an input is larger than {LARGEST:,}",
-        fix="use ONNX Runtime 1.23 or later",
+        "dimension-above-16384",
+        _has_large_dimension,
+        f"a dimension of an input is larger than {LARGEST:,}",
+        "use ONNX Runtime 1.23 or later",
         until=(1, 23),
         source=_HELPER,
     ),
     Condition(
-        id="external-weights",
-        fails=_is_external,
-        reason="its weights are in a file of external data",
-        fix="save the weights in the model, or use ONNX Runtime 1.23 or later",
+        "external-weights",
+        _is_external,
+        "its weights are in a file of external data",
+        "save the weights in the model, or use ONNX Runtime 1.23 or later",
         until=(1, 23),
         source=_HELPER,
     ),
 )
 #: Asked of operators with the default types.
 EARLY_INT64 = Condition(
-    id="int64-early",
-    fails=_is_early_int64,
-    reason="its first input is of 64-bit integers",
-    fix="use ONNX Runtime 1.23 or later",
+    "int64-early",
+    _is_early_int64,
+    "its first input is of 64-bit integers",
+    "use ONNX Runtime 1.23 or later",
     formats=PROGRAM,
     until=(1, 23),
     source=_BASE,
@@ -135,10 +135,10 @@ EARLY_INT64 = Condition(
 
 def _is_half_before(version: int) -> Condition:
     return Condition(
-        id=f"half-core-ml-{version}",
-        fails=lambda case: case.dtype(0) is DType.FP16 and case.settings.core_ml < version,
-        reason=f"its first input is float16, which needs Core ML {version}",
-        fix=f"require iOS {version + 10} or macOS {version + 7}",
+        f"half-core-ml-{version}",
+        lambda case: case.dtype(0) is DType.FP16 and case.settings.core_ml < version,
+        f"its first input is float16, which needs Core ML {version}",
+        f"require iOS {version + 10} or macOS {version + 7}",
         formats=PROGRAM,
         source=_BASE,
     )
@@ -152,10 +152,10 @@ def rank_is(*ranks: int) -> Condition:
     """Returns the condition that the first input has one of some ranks."""
     words = " or ".join(map(str, ranks))
     return Condition(
-        id=f"rank-{'-'.join(map(str, ranks))}",
-        fails=lambda case: case.rank not in ranks,
-        reason=f"its first input is not of rank {words}",
-        fix=f"reshape it to rank {words}",
+        f"rank-{'-'.join(map(str, ranks))}",
+        lambda case: case.rank not in ranks,
+        f"its first input is not of rank {words}",
+        f"reshape it to rank {words}",
         source=_BASE,
     )
 
@@ -163,10 +163,10 @@ def rank_is(*ranks: int) -> Condition:
 def one_output(source: str) -> Condition:
     """Returns the condition that an operator has one result."""
     return Condition(
-        id="one-output",
-        fails=lambda case: len(case.node.outputs) != 1,
-        reason="it has more than one result",
-        fix="remove the other results",
+        "one-output",
+        lambda case: len(case.node.outputs) != 1,
+        "it has more than one result",
+        "remove the other results",
         source=source,
     )
 
@@ -174,10 +174,10 @@ def one_output(source: str) -> Condition:
 def is_constant(index: int, what: str, source: str, *, network_only: bool = False) -> Condition:
     """Returns the condition that an input, where it is listed, is a constant."""
     return Condition(
-        id=f"constant-{what.replace(' ', '-')}",
-        fails=lambda case: case.is_listed(index) and case.constant(index) is None,
-        reason=f"its {what} is not a constant",
-        fix=f"make the {what} an initializer that is no input of the graph",
+        f"constant-{what.replace(' ', '-')}",
+        lambda case: case.is_listed(index) and case.constant(index) is None,
+        f"its {what} is not a constant",
+        f"make the {what} an initializer that is no input of the graph",
         formats=NETWORK if network_only else ("neuralnetwork", "mlprogram"),
         source=source,
     )

@@ -23,7 +23,7 @@ PROVIDER = "onnxruntime/core/providers/coreml"
 BUILDERS = f"{PROVIDER}/builders/impl"
 
 
-class Condition(msgspec.Struct, frozen=True, kw_only=True):
+class Condition(msgspec.Struct, frozen=True):
     """A condition under which the provider leaves an operator.
 
     Attributes:
@@ -51,7 +51,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
         return format_ in self.formats and self.since <= release < self.until
 
 
-class Operator(msgspec.Struct, frozen=True, kw_only=True):
+class Operator(msgspec.Struct, frozen=True):
     """An operator that the provider has a builder for.
 
     Attributes:
