@@ -38,7 +38,12 @@ def test_every_importer_has_a_file(tmp_path: Path) -> None:
     (tmp_path / "net.h18p.aimodelc").mkdir()
     (tmp_path / "debug.json").write_text(core_ai_debug_info())
     (tmp_path / "inspect.json").write_text(core_ai_inspection())
-    sources += [SourceFile(tmp_path / name) for name in ("net.h18p.aimodelc", "debug.json", "inspect.json")]
+    (tmp_path / "session.log").write_text(
+        "CoreMLExecutionProvider::GetCapability, number of partitions supported by CoreML: 3"
+        " number of nodes in the graph: 13 number of nodes supported by CoreML: 11\n"
+    )
+    named = ("net.h18p.aimodelc", "debug.json", "inspect.json", "session.log")
+    sources += [SourceFile(tmp_path / name) for name in named]
     assert [one.name for one in IMPORTERS if not any(map(one.matches, sources))] == []
 
 
