@@ -98,8 +98,8 @@ def _sides(pair: PairVerdict) -> tuple[str, str, str]:
         else f"{at_least}{milliseconds(one.latency.value)}  {SETTING_WORDS[one.compute_units]}"
         for one in (pair.before, pair.after)
     )
-    if pair.ratio is None:
-        return before, after, "–"
+    if pair.ratio is None or pair.ratio.low == pair.ratio.high:
+        return before, after, format_ratio(None if pair.ratio is None else pair.ratio.value)
     low, high = format_ratio(pair.ratio.low), format_ratio(pair.ratio.high)
     return before, after, f"{format_ratio(pair.ratio.value)} ({low} … {high})"
 
