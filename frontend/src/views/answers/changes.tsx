@@ -35,7 +35,7 @@ export function Changes() {
       {(placement || findings.length > 0) && (
         <p class="answer-text">
           <a class="more-link" href="#findings">
-            All findings and reasons
+            All findings
           </a>
         </p>
       )}

@@ -39,8 +39,8 @@ export function Devices(props: { pins: readonly Answer[]; onPin: (one: Answer) =
   const titles: [Column, string][] = [["device", "Device"]];
   const rest: [Column, string][] = [
     ["latency", SETTING_NAMES[asked]],
-    ["best", "Best setting"],
-    ["units", "Time by unit"],
+    ["best", "Best"],
+    ["units", "Units"],
     ...(hasLoads ? [["load", "First load"] satisfies [Column, string]] : []),
   ];
   const heading = ([column, title]: [Column, string]) => {
@@ -55,13 +55,13 @@ export function Devices(props: { pins: readonly Answer[]; onPin: (one: Answer) =
     );
   };
   return (
-    <Card id="devices" question="On which device, with which setting?" tags={<OriginTag origin="estimated" />}>
+    <Card id="devices" question="Which device and setting?" tags={<OriginTag origin="estimated" />}>
       <table class="plain devices">
         <thead>
           <tr>
             {titles.map(heading)}
             <th scope="col" class="col-axis">
-              80 % interval, logarithmic
+              80 % interval
             </th>
             {rest.map(heading)}
             <th scope="col">
