@@ -211,7 +211,7 @@ def test_plans_and_profiles_join_by_id() -> None:
     view = planned.plans[0].view()
     profile = _measure(given)
     assert set(profile.ops.id) <= {op.id for op in rows(view.plan, view.compute_units)}
-    assert set(profile.ops.function) == set(view.functions())
+    assert set(profile.ops.function) == set(view.plan.functions())
     assert profile.ops == planned.ops
 
 
