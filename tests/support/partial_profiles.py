@@ -29,11 +29,15 @@ from coremlscope.results.plan import Choice, OtherPlan, Plan, PlannedOps
 from coremlscope.results.profile import Profile
 from coremlscope.results.provider import (
     LeftNode,
+    LoggedNode,
+    ProviderAgreement,
     ProviderEstimate,
     ProviderFix,
+    ProviderLog,
     ProviderReport,
     ProviderVerdict,
     Round,
+    RuleAgreement,
 )
 from coremlscope.results.recording import (
     ActivityPart,
@@ -373,9 +377,10 @@ def _answer() -> Answer:
 
 
 def _divided() -> Profile:
-    """A model of ONNX, of which one operator stays with another provider."""
+    """A model of ONNX, of which one operator stays with another provider, and the log of its session."""
     device, system, latency = "M4", "macOS 27", Figure(0.001, 0.0009, 0.0013, "estimated")
     line = "number of partitions supported by CoreML: 1 number of nodes in the graph: 3"
+    whole = Round(partitions=1, nodes=3, supported=2, line=line)
     report = ProviderReport(
         format="mlprogram",
         release="1.32",
@@ -385,7 +390,7 @@ def _divided() -> Profile:
         models=1,
         nodes=3,
         supported=2,
-        rounds=(Round(partitions=1, nodes=3, supported=2, line=line),),
+        rounds=(whole,),
         left=(LeftNode(name="count", op="NonZero", rule="operator", reason="no builder"),),
         fixes=(ProviderFix(fix="", count=1, models=1, supported=3),),
         estimates=(
@@ -402,7 +407,18 @@ def _divided() -> Profile:
         ),
     )
     verdict = ProviderVerdict(device=device, os=system, outcome="close", format="mlprogram", ratio=1.2)
-    return msgspec.structs.replace(_estimates_only(), providers=(report,), provider_verdicts=(verdict,))
+    refused = LoggedNode(op="NonZero", name="count", is_taken=False)
+    agreement = ProviderAgreement(
+        format="mlprogram",
+        release="1.32",
+        models=1,
+        rounds=(whole,),
+        rules=(RuleAgreement(op="NonZero", rule="operator", agreed=0, differing=(refused,)),),
+    )
+    log = ProviderLog(file="session.log", rounds=(whole,), nodes=(refused,), agreement=agreement)
+    return msgspec.structs.replace(
+        _estimates_only(), providers=(report,), provider_verdicts=(verdict,), provider_logs=(log,)
+    )
 
 
 def _stage() -> StageSummary:
