@@ -55,7 +55,7 @@ def test_a_reload_before_each_prediction_is_named_with_its_saving(tmp_path: Path
     (found,) = [one for one in trace.mistakes if one.gain_s]
     assert (found.id, found.events, found.gain_s) == ("load-in-loop", 20, pytest.approx(19 * 0.06))
     counts = {row.kind: (row.model, row.count) for row in aggregate(trace)}
-    assert counts == dict.fromkeys(("load", "predict", "GPU busy"), ("Encoder-1", 20))
+    assert counts == dict.fromkeys(("load", "predict", "GPU request"), ("Encoder-1", 20))
 
 
 def test_numbers_of_instances_are_not_those_of_other_models(tmp_path: Path) -> None:
@@ -97,6 +97,22 @@ def test_three_exports_are_three_lanes_with_one_clock(tmp_path: Path) -> None:
     assert names[-2:] == ["GPU", "Neural Engine"]
     with pytest.raises(UsageError, match="several recordings"):
         read_recording([*paths, write(tmp_path, "other.xml", files.ane([(5, 1)]))])
+
+
+def test_requests_of_core_ml_and_intervals_of_the_hardware_differ_in_name(tmp_path: Path) -> None:
+    requests = [(100 * index + 66, 12, "Encoder-1", "Neural Engine Prediction") for index in range(20)]
+    paths = [
+        write(tmp_path, "coreml.xml", files.core_ml([*_SLOW, *requests])),
+        write(tmp_path, "ane.xml", files.ane([(100 * index + 70, 10) for index in range(20)])),
+        write(tmp_path, "gpu.xml", gpu([(100 * index + 67, 2) for index in range(20)])),
+    ]
+    totals = {row.kind: row.total_s for row in aggregate(read_recording(paths))}
+    assert {kind: round(total_s, 3) for kind, total_s in totals.items() if " " in kind} == {
+        "GPU request": 0.08,
+        "GPU busy": 0.04,
+        "Neural Engine request": 0.24,
+        "Neural Engine busy": 0.2,
+    }
 
 
 def test_the_verb_reads_all_files_and_options_between_them(

@@ -151,6 +151,8 @@ export interface TraceTotal {
   count: number;
   failed: number;
   total: number;
+  /** The share of the span of time in which at least one of them was under way. */
+  share: number;
   mean: number;
   min: number;
   median: number;
@@ -185,6 +187,18 @@ function membersOf(recorded: Recorded, span: readonly [number, number] | null, g
   return members;
 }
 
+/** The share of a span of time that events cover; they are in the order of their start. */
+function coveredOf(events: TraceEvents, found: readonly number[], [from, to]: readonly [number, number]): number {
+  let [covered, reached] = [0, from];
+  for (const index of found) {
+    const start = events.start[index] ?? 0;
+    const end = Math.min(start + (events.seconds[index] ?? 0), to);
+    covered += Math.max(end - Math.max(start, reached), 0);
+    reached = Math.max(reached, end);
+  }
+  return covered / (to - from || 1);
+}
+
 /** Sums the events by model and kind that overlap a span of time; those of several models together come first. */
 export function totalsOf(recorded: Recorded, span: readonly [number, number] | null, group: number | null): TraceTotal[] {
   const { events, form, groups } = recorded;
@@ -202,6 +216,7 @@ export function totalsOf(recorded: Recorded, span: readonly [number, number] | n
       count: found.length,
       failed: found.reduce((sum, index) => sum + (events.failed[index] ?? 0), 0),
       total,
+      share: coveredOf(events, found, span ?? [0, recorded.last]),
       mean: total / found.length,
       min: seconds[0] ?? 0,
       median: percentile(seconds, 0.5),

@@ -126,8 +126,7 @@ def group_models(trace: Trace) -> tuple[tuple[str, ...], np.ndarray]:
 
 def aggregate(
     trace: Trace,
-    start_s: float | None = None,
-    end_s: float | None = None,
+    span_s: tuple[float, float] | None = None,
 ) -> tuple[Aggregate, ...]:
     """Aggregates events by model and kind, the longest total first.
 
@@ -135,12 +134,12 @@ def aggregate(
 
     Args:
         trace: The trace.
-        start_s: Leaves out events that ended before, in seconds from the start of the trace.
-        end_s: Leaves out events that started later.
+        span_s: Leaves out events that ended before or started after it, in seconds from the start of the
+            trace.
     """
     events = trace.events
-    if start_s is not None or end_s is not None:
-        events = events.between(start_s or 0.0, trace.duration_s if end_s is None else end_s)
+    if span_s is not None:
+        events = events.between(*span_s)
     names, groups = group_models(trace)
     of_event = np.where(events.model >= 0, groups[events.model] if len(groups) else -1, -1)
     return tuple(sorted(_rows(trace, events, names, of_event), key=lambda row: -row.total_s))

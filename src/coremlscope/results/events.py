@@ -53,9 +53,15 @@ EVENT_KINDS: Final[tuple[EventKind, ...]] = (
     ),
     EventKind("run", "compute", "The engine ran the model."),
     EventKind("operation", "compute", "The engine ran one operation."),
-    EventKind("CPU busy", "compute", "The CPU ran a part of a model, by Instruments."),
-    EventKind("GPU busy", "compute", "The GPU was busy, by Instruments."),
-    EventKind("Neural Engine busy", "compute", "The Neural Engine was busy, by Instruments."),
+    EventKind("CPU request", "compute", "Core ML had the CPU run a part of a model, by its own table."),
+    EventKind("GPU busy", "compute", "The GPU was busy, by Instruments' table of its intervals."),
+    EventKind("Neural Engine busy", "compute", "The Neural Engine was busy, by its table of Instruments."),
+    EventKind("GPU request", "compute", "Core ML had the GPU run a part of a model, by its own table."),
+    EventKind(
+        "Neural Engine request",
+        "compute",
+        "Core ML had the Neural Engine run a part of a model, by its own table.",
+    ),
 )
 
 #: The code of each kind by name.

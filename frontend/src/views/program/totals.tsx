@@ -1,6 +1,6 @@
 import { useMemo, useState } from "preact/hooks";
 import { ALL_MODELS, type Recorded, type TraceTotal, totalsOf } from "../../data/trace";
-import { bytes, duration } from "../../format";
+import { bytes, duration, share } from "../../format";
 import { ScrollRegion } from "../../ui/scroll";
 import { Section } from "../../ui/section";
 
@@ -8,6 +8,7 @@ type Key = keyof TraceTotal;
 const COLUMNS: readonly [Key, string][] = [
   ["count", "Count"],
   ["total", "Total"],
+  ["share", "Share"],
   ["mean", "Mean"],
   ["min", "Min"],
   ["median", "Median"],
@@ -98,5 +99,6 @@ export function Totals(props: {
 function cell(row: TraceTotal, key: Key): string {
   if (key === "count") return row.count.toLocaleString("en");
   if (key === "bytes") return row.bytes ? bytes(row.bytes) : "";
+  if (key === "share") return row.max ? share(row.share) : "";
   return row.max ? duration(row[key] as number) : "";
 }

@@ -28,19 +28,19 @@ from coremlscope.results.events import KIND_CODES
 from coremlscope.results.trace import Events, Trace, TracedModel, TracedProcess
 
 _CHUNK = 1 << 20
+#: Kinds of the intervals of the hardware. Requests of Core ML cover the same time under names of their own.
 _BUSY: Mapping[ComputeUnit, str] = {
     "neural_engine": "Neural Engine busy",
     "gpu": "GPU busy",
-    "cpu": "CPU busy",
 }
 #: Kinds of the rows of the Core ML table, by a word of their label; rows of other labels are runs.
 _KINDS = tuple(
     (re.compile(word), kind)
     for word, kind in (
         ("prepar", "prepare engine"),
-        ("gpu", "GPU busy"),
-        (r"neural|\bane\b", "Neural Engine busy"),
-        ("cpu", "CPU busy"),
+        ("gpu", "GPU request"),
+        (r"neural|\bane\b", "Neural Engine request"),
+        ("cpu", "CPU request"),
         ("unload", "unload"),
         ("load", "load"),
         ("compil", "compile"),

@@ -18,8 +18,8 @@ from coremlscope.results.trace import Events, Trace, TracedModel
 _SHADES = " ░▒▓█"
 #: Kinds that a lane shows by their first letter.
 _LETTERS = {KIND_CODES["load"]: "L", KIND_CODES["compile"]: "C"}
-#: Kinds of intervals of compute units, by Instruments.
-_UNITS = [KIND_CODES[f"{unit} busy"] for unit in ("CPU", "GPU", "Neural Engine")]
+#: Kinds of intervals of compute units, and of requests to them, by Instruments.
+_UNITS = [code for code, kind in enumerate(EVENT_KINDS) if kind.name.endswith((" busy", " request"))]
 _TITLES: dict[Lane, str] = {"activity": "Activity", "data": "Data", "compute": "Compute"}
 
 

@@ -44,7 +44,7 @@ def now_document(
             format_duration(row.p99_s),
             f"{totals[row.model, row.kind]:,}",
         )
-        for row in sorted(aggregate(trace, start_s, now_s), key=lambda row: (row.model, row.kind))
+        for row in sorted(aggregate(trace, (start_s, now_s)), key=lambda row: (row.model, row.kind))
         if row.kind in ("predict", "load")
     ]
     if rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from coremlscope.base.units import format_bytes, format_count, format_duration
+from coremlscope.base.units import format_bytes, format_count, format_duration, format_share
 from coremlscope.devices.unit import UNIT_WORDS
 from coremlscope.reports.document import (
     Block,
@@ -35,8 +35,8 @@ from coremlscope.results.trace import LEAST_COST_S, LEAST_COST_SHARE, Mistake, T
 
 #: Rows of totals that the console shows.
 _MOST_ROWS, _MOST_OPERATIONS = 24, 12
-#: The least share of a recording before its first event that is told, and the least share without decimals.
-_LEAST_BEFORE, _WHOLE = 0.1, 0.1
+#: The least share of a recording before its first event that is told.
+_LEAST_BEFORE = 0.1
 
 
 def program_document(trace: Trace) -> Iterator[Block]:
@@ -187,19 +187,16 @@ def _totals(trace: Trace) -> Iterator[Block]:
 
 def _total_row(row: Aggregate) -> tuple[str, ...]:
     failed = f" ({row.failed} failed)" if row.failed else ""
-    is_moment = row.max_s == 0
-    share = f"{100 * row.share:.1f} %" if row.share < _WHOLE else f"{100 * row.share:.0f} %"
-    shown = format_duration
     times = (
-        shown(row.total_s),
-        share,
-        *map(shown, (row.mean_s, row.min_s, row.median_s, row.p95_s, row.max_s)),
+        format_duration(row.total_s),
+        format_share(row.share),
+        *map(format_duration, (row.mean_s, row.min_s, row.median_s, row.p95_s, row.max_s)),
     )
     return (
         row.model or "–",
         row.kind + failed,
         f"{row.count:,}",
-        *("" if is_moment else text for text in times),
+        *("" if row.max_s == 0 else text for text in times),
         format_bytes(row.bytes) if row.bytes else "",
     )
 
