@@ -207,3 +207,28 @@ def test_profiles_have_the_rates_of_estimates(models: dict[tuple[int, int], ir.M
         ("m1", "cpu_and_ne"),
     ]
     assert more.rates[1] == profile.rates[0]
+
+
+@pytest.mark.parametrize(("words", "dtype"), [(4096, np.int32), (64, np.int32), (4096, np.float16)])
+def test_why_a_model_of_language_has_no_rate_is_told(words: int, dtype: Any) -> None:
+    """A model without a cache that takes ids and gives a vocabulary; classifiers have no rate to speak of."""
+
+    def body(ids: Any) -> Any:
+        places = mb.cast(x=ids, dtype="int32") if dtype != np.int32 else ids
+        table = np.zeros((16, 32), np.float16)
+        return mb.linear(
+            x=mb.gather(x=table, indices=places, axis=0), weight=np.zeros((words, 32), np.float16)
+        )
+
+    model = build(body, {"ids": np.zeros((1, 8), dtype)})
+    (answer,) = (one for one in api.answer(model, ["m4"]).answers if one.is_asked)
+    is_language = words == 4096 and dtype == np.int32
+    assert bool(answer.tokens and answer.tokens.unknown) == is_language
+    assert answer.tokens is None or answer.tokens.decode is None
+
+
+def test_a_rate_tells_the_unit_that_makes_it(models: dict[tuple[int, int], ir.Model]) -> None:
+    device = find_device("m4")
+    found = estimate_generation(models[1, 512], [device], ["cpu_only", "cpu_and_gpu", "all"])
+    assert {one.compute_units: one.unit for one in found}["cpu_only"] == "cpu"
+    assert all(one.unit is not None for one in found)

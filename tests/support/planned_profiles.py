@@ -188,6 +188,7 @@ def _rate(device: str) -> TokenRate:
         tokens_per_s=Figure(50, 40, 62.5, "estimated"),
         bound="weights",
         basis="calibrated",
+        unit="gpu",
     )
 
 

@@ -1885,6 +1885,8 @@ export interface TokenRate {
   bound: Bound;
   /** Whether the latency model was fitted to latencies of this chip and unit. */
   basis: EstimateBasis;
+  /** The unit that takes most of the time of a prediction; null if unknown. A prefill on another unit may take less time than one token. */
+  unit: ComputeUnit | null;
   /** Which of the user's own measurements it uses; null if it uses published ones alone. */
   own: OwnCalibration | null;
   /** Tokens of the cache that a prediction reads; in profiles of older versions 0. */
@@ -1899,6 +1901,8 @@ export interface TokenSpeed {
   prefill: Figure | null;
   /** Tokens that the cache has room for. */
   context: number;
+  /** Why there is no rate, for a model that takes tokens and gives probabilities of a vocabulary; empty for others. */
+  unknown: string;
 }
 
 /** The measured speed of a language model in predictions of one kind, which share one state. */

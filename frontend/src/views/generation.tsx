@@ -1,6 +1,6 @@
 import { cachesOf, perSecond } from "../data/estimate";
 import type { TokenRate, TokenTiming } from "../data/schema";
-import { BOUND_WORDS, SETTING_NAMES } from "../data/words";
+import { BOUND_WORDS, SETTING_NAMES, UNIT_SHORT } from "../data/words";
 import { bytes, duration } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
@@ -93,6 +93,7 @@ function Rates({ rates }: { rates: readonly TokenRate[] }) {
               {hasFunctions && <th scope="col">Function</th>}
               <th scope="col">Phase</th>
               {numbers(["Tokens", "Context", "Prediction", "Tokens per second", "80 % interval"])}
+              <th scope="col">Unit</th>
               <th scope="col">Waits for</th>
             </tr>
           </thead>
@@ -113,6 +114,7 @@ function Rates({ rates }: { rates: readonly TokenRate[] }) {
                 <td class="number">
                   {perSecond(rate.tokens_per_s.low)} – {perSecond(rate.tokens_per_s.high)}
                 </td>
+                <td>{rate.unit && UNIT_SHORT[rate.unit]}</td>
                 <td>{BOUND_WORDS[rate.bound]}</td>
               </tr>
             ))}

@@ -148,8 +148,14 @@ def speed_table(answers: Sequence[Answer], *, several: bool = False) -> Iterator
         rows.setdefault((*_row(one, several=several), *more, _share(one)), []).append(_setting(one))
     names = ["" if named == {"all"} else ", ".join(names) for names in rows.values()]
     yield Table(columns, [(*row[:2], name, *row[2:]) for row, name in zip(rows, names, strict=True)])
-    remarks = [EXTRAPOLATED] if any(one.is_extrapolated for one in asked) else []
-    yield Text("; ".join(["milliseconds, estimated, not measured", *remarks]))
+    yield Text("; ".join(["milliseconds, estimated, not measured", *_remarks(asked)]))
+
+
+def _remarks(asked: Sequence[Answer]) -> Iterator[str]:
+    """Yields what an asterisk means, and why models of language have no rate."""
+    if any(one.is_extrapolated for one in asked):
+        yield EXTRAPOLATED
+    yield from dict.fromkeys(one.tokens.unknown for one in asked if one.tokens and one.tokens.unknown)
 
 
 def _columns(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from coremlscope.base.figures import Figure
 from coremlscope.base.units import format_bytes, format_duration, format_per_second
 from coremlscope.reports.document import Block, Column, Heading, Table, Text
-from coremlscope.reports.words import BOUND_WORDS
+from coremlscope.reports.words import BOUND_WORDS, unit_name
 from coremlscope.results.generation import TokenRate, TokenTiming
 
 _RATE_NOTE = "predictions one after the other; sampling and the app around them are not included"
@@ -34,6 +34,7 @@ _COLUMNS = (
     Column("device", most=24, rank=-1),
     *_STEP_COLUMNS,
     Column("80 % within", is_number=True),
+    Column("unit", rank=2),
     Column("waits for", most=11, rank=4),
 )
 
@@ -99,6 +100,7 @@ def _rate_rows(rates: Sequence[TokenRate]) -> list[tuple[str, ...]]:
             format_duration(rate.step_s.value),
             format_per_second(rate.tokens_per_s.value),
             _interval(rate.tokens_per_s),
+            unit_name(rate.unit),
             BOUND_WORDS[rate.bound],
         )
         for rate in rates

@@ -184,11 +184,14 @@ class TokenSpeed(msgspec.Struct, frozen=True, kw_only=True):
         decode: Of decoding; None where the model has no such step.
         prefill: Of a prompt; None where the model has no such step.
         context: Tokens that the cache has room for.
+        unknown: Why there is no rate, for a model that takes tokens and gives probabilities of a vocabulary;
+            empty for others.
     """
 
     decode: Figure | None = None
     prefill: Figure | None = None
     context: int = 0
+    unknown: str = ""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from coremlscope.base.figures import Figure
-from coremlscope.devices.unit import ComputeUnits
+from coremlscope.devices.unit import ComputeUnit, ComputeUnits
 from coremlscope.results.calibration import OwnCalibration
 from coremlscope.results.estimate import Bound, EstimateBasis
 from coremlscope.results.measurement import Phase
@@ -44,6 +44,8 @@ class TokenRate(msgspec.Struct, frozen=True, kw_only=True):
             sampling and whatever else an app does between them.
         bound: The bottleneck of a prediction.
         basis: Whether the latency model was fitted to latencies of this chip and unit.
+        unit: The unit that takes most of the time of a prediction; None if unknown. A prefill on another unit
+            may take less time than one token.
         own: Which of the user's own measurements it uses; None if it uses published ones alone.
     """
 
@@ -60,6 +62,7 @@ class TokenRate(msgspec.Struct, frozen=True, kw_only=True):
     tokens_per_s: Figure
     bound: Bound
     basis: EstimateBasis
+    unit: ComputeUnit | None = None
     own: OwnCalibration | None = None
     attended: int = 0
 

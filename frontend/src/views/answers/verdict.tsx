@@ -64,6 +64,7 @@ function Latency(props: { answer: Answer }) {
           <b>{perSecond(tokens.decode.value)} tokens/s</b>
         </div>
       )}
+      {tokens?.unknown && <div class="latency-text">{tokens.unknown}</div>}
     </div>
   );
 }

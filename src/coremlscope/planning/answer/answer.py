@@ -36,6 +36,8 @@ from coremlscope.results.profile import Profile
 
 #: What an answer assumes of models that Core ML does not load as they are, by their container.
 _CONDITIONS = {"onnx": "converted by coremltools as a whole, "}
+#: The least tokens of a vocabulary: classifiers of texts and images have fewer classes.
+_LEAST_VOCABULARY = 2048
 
 
 def make_answers(
@@ -192,7 +194,8 @@ class _OnDevice:
     def _tokens(self, setting: ComputeUnits) -> TokenSpeed | None:
         rates = {one.phase: one for one in self.rates if one.compute_units == setting}
         if not rates:
-            return None
+            why = _why_no_rate(self.summary)
+            return TokenSpeed(unknown=why) if why else None
         decode, prefill = rates.get("decode"), rates.get("prefill")
         return TokenSpeed(
             decode=None if decode is None else decode.tokens_per_s,
@@ -262,6 +265,17 @@ def _why_unknown(findings: Sequence[Finding]) -> Iterator[str]:
     """Yields why nothing is estimated."""
     known = [one.text for one in findings if one.id in ("not-estimated", "loop-not-estimated", "left-out")]
     yield from known or ["nothing is estimated for models of this kind"]
+
+
+def _why_no_rate(summary: ModelSummary) -> str:
+    """Returns why a model of language has no tokens per second; empty for other models."""
+    function = summary.functions[0]
+    takes_ids = any(one.type.startswith("int32 ") and one.shape for one in function.inputs)
+    if not takes_ids or not any((one.shape or (0,))[-1] >= _LEAST_VOCABULARY for one in function.outputs):
+        return ""
+    if function.states:
+        return "no tokens per second: its states do not show how many tokens a prediction adds"
+    return "no tokens per second: it keeps no keys and values, so each new token takes a whole prediction"
 
 
 def _headline(answer: Answer, container: str) -> str:

@@ -64,6 +64,7 @@ def estimate_generation(
 
 def _rate(decoder: DecoderStep, estimate: Estimate) -> TokenRate:
     latency, step = estimate.latency, decoder.step
+    ranked = sorted(estimate.placement, key=estimate.placement.__getitem__, reverse=True)
     return TokenRate(
         device=estimate.device,
         chip=estimate.chip,
@@ -81,5 +82,6 @@ def _rate(decoder: DecoderStep, estimate: Estimate) -> TokenRate:
         ),
         bound=estimate.bound,
         basis=estimate.basis,
+        unit=ranked[0] if ranked else None,
         own=estimate.own,
     )
