@@ -46,6 +46,8 @@ def channels(*values: float) -> np.ndarray:
         (find("RGB", ("mul", 1 / 255)), "pixels × 0.00392: 0…255 becomes 0…1"),
         (find("RGB", ("real_div", 127.5), ("sub", 1.0)), "pixels × 0.00784 − 1: 0…255 becomes −1…1"),
         (find("GRAYSCALE", ("sub", 255.0, True)), "pixels × −1 + 255: 0…255 becomes 0…255"),
+        (find("GRAYSCALE_FLOAT16"), "float16 pixels of any range, unchanged"),
+        (find("GRAYSCALE_FLOAT16", ("mul", 2.0)), "float16 pixels of any range × 2"),
         (find("RGB", ("cast", "fp16"), ("mul", 2.0), ("cast", "fp32")), "pixels × 2: 0…255 becomes 0…510"),
         (
             find("RGB", ("mul", 0.01), ("add", channels(-1, -2, 1.5))),

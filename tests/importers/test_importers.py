@@ -231,6 +231,12 @@ def test_shares_without_costs_are_no_planned_cost(tmp_path: Path) -> None:
     assert "Neural Engine 1 75.0 % – 1" in text
 
 
+def test_changes_of_unit_are_counted_where_a_file_has_no_costs(tmp_path: Path) -> None:
+    (plan,) = import_files([foreign_files.write(tmp_path, "compute_plan.json")]).plans
+    (setting,) = plan.settings
+    assert (setting.switches, plan.total_ms(setting)) == (1, None)
+
+
 @pytest.mark.parametrize("name", ["compute_plan.json", "dump.json"])
 def test_a_median_alone_is_one_sample_and_said_to_be(name: str, tmp_path: Path) -> None:
     measured = import_files([foreign_files.write(tmp_path, name)]).measurement

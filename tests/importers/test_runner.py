@@ -114,8 +114,8 @@ def test_support_is_known_where_a_setting_allows_the_unit(
 def test_shares_alone_give_no_planned_cost(tmp_path: Path) -> None:
     profile = import_files([write(tmp_path, runner_setting(), runner_setting(units="all"))])
     rows = [line.split() for line in write_terminal(document_of(profile), width=100).splitlines()]
-    assert ["cpu_and_ne", "1", "–", "1", "0", "–"] in rows
-    assert ["all", "1", "0", "1", "0", "–"] in rows
+    assert ["cpu_and_ne", "1", "–", "1", "1", "–"] in rows
+    assert ["all", "1", "0", "1", "1", "–"] in rows
     assert "0 ns" not in write_terminal(side_by_side_document((profile,)), width=100)
 
 

@@ -35,6 +35,7 @@ class Preprocessing(msgspec.Struct, frozen=True, kw_only=True):
         scale: One factor per channel, or one for all.
         bias: One offset per channel, or one for all.
         ops: Ids of the operations that compute it.
+        is_half: Whether the pixels are float16, which may be of any range.
         has_mean_image: True where an image is subtracted at the end.
     """
 
@@ -43,6 +44,7 @@ class Preprocessing(msgspec.Struct, frozen=True, kw_only=True):
     scale: tuple[float, ...]
     bias: tuple[float, ...]
     ops: tuple[str, ...]
+    is_half: bool = False
     has_mean_image: bool = False
 
     @property
@@ -53,6 +55,9 @@ class Preprocessing(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _text(self) -> str:
+        if self.is_half:
+            how = _formula(self.scale[0], self.bias[0]) if self.ops else ", unchanged"
+            return f"float16 pixels of any range{how}"
         if not self.ops:
             return "pixels 0…255, unchanged"
         scale, bias = np.broadcast_arrays(np.array(self.scale), np.array(self.bias))
@@ -144,6 +149,7 @@ def _follow(graph: Graph, constants: dict[str, Constant], name: str, image: Imag
         scale=factors,
         bias=summands,
         ops=tuple(found),
+        is_half=image.color_space == "GRAYSCALE_FLOAT16",
         has_mean_image=has_mean_image,
     )
 

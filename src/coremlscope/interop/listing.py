@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 import msgspec
 
@@ -19,6 +20,7 @@ from coremlscope.results.plan import (
     Reason,
     SettingPlan,
     Support,
+    find_segments,
 )
 from coremlscope.results.plan_encoding import share_costs
 from coremlscope.results.provider import ProviderLog
@@ -150,7 +152,8 @@ def plan_of(
         origin: Where the file is from.
         setting: The setting of compute units that Core ML planned for.
         backends: What `ListedOp.backend` may be, with the unit of each.
-        functions: Planned costs of functions, launches and switches included, where they are known.
+        functions: Planned costs of functions, launches and switches included. None: the file has none, and
+            the changes of unit are counted.
         notes: What else to know.
         planner: Whose plan it is: `Core ML`, `Core AI`.
     """
@@ -160,6 +163,12 @@ def plan_of(
     weights: Sequence[float] = [op.weight or 0.0 for op in ops]
     if not any(op.weight is not None for op in ops):
         weights = share_costs([row.id.rpartition("/")[0] for row in table], costs)
+    if functions is None:
+        functions = {
+            name: FunctionCost(0.0, len(segments) - 1)
+            for name, walk in groupby(zip(table, places, strict=True), lambda pair: pair[0].function)
+            if (segments := find_segments((row.id, unit) for row, unit in walk))
+        }
     return Plan(
         device=origin.device,
         chip=origin.chip,
@@ -188,7 +197,7 @@ def plan_of(
             )
             for row, op, unit, ms, weight in zip(table, ops, places, costs, weights, strict=True)
         ),
-        settings=(SettingPlan(compute_units=setting, functions=functions or {}),),
+        settings=(SettingPlan(compute_units=setting, functions=functions),),
     )
 
 

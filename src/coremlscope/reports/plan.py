@@ -386,7 +386,7 @@ def _reasons(view: PlanView, name: str, ops: Sequence[PlannedOp]) -> Iterator[Bl
     for unit, unknown in unknown_ops(view, ops).items():
         by_rules = view.plan.planner == "rules"
         stated = f"{view.plan.planner} does not state it"
-        why = "no rule covers these, so they are not placed" if by_rules else stated
+        why = "no rule covers these, so they are not placed there" if by_rules else stated
         yield Heading(f"Unknown on the {UNIT_NAMES[unit]}", why)
         yield Text(histogram(dict(Counter(op.type for op in unknown).most_common()), most=12), "")
 
