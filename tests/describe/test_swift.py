@@ -26,6 +26,14 @@ def model(**features: ir.FeatureType) -> ir.Model:
     )
 
 
+def test_pictures_of_core_graphics_fill_images_alone() -> None:
+    swift = swift_interface(model(image=ir.ImageFeature("RGB", 8, 6), scale=ir.DoubleFeature()))
+    assert "    convenience init(imageWith image: CGImage, scale: Double) throws {\n" in swift
+    assert "pixelsWide: 8, pixelsHigh: 6, pixelFormatType: kCVPixelFormatType_32BGRA, options: nil" in swift
+    assert ".imageBufferValue!, scale: scale)\n" in swift
+    assert "CGImage" not in swift_interface(model(scale=ir.DoubleFeature()))
+
+
 @pytest.mark.parametrize(
     ("type_", "declared", "wrapped"),
     [
@@ -64,6 +72,14 @@ def test_states_and_functions_are_in_it() -> None:
     assert "using: state" in swift
     assert 'configuration.functionName = "main"' in swift
     assert "MLState" not in swift_interface(described, "other")
+
+
+def test_shapes_are_those_of_inspect(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = corpus / "models" / "FluidInference__mobius" / "silero-vad-decoder-v6.0.0.mlpackage"
+    assert main(["inspect", str(path), "--swift"]) == 0
+    printed = capsys.readouterr().out
+    assert "/// encoder_output: float32 1×128×1, allows 1×128×(1…1024)\n" in printed
+    assert "/// vad_output: float32 1×1×1, allows" in printed
 
 
 def test_the_verb_prints_only_swift(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:

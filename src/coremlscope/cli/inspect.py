@@ -78,7 +78,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return listed() if needs_ops and not arguments.ops else summary
 
     def swift(_width: int, _color: bool) -> str:
-        return swift_interface(model, arguments.function)
+        return swift_interface(model, arguments.function, summary.functions)
 
     write_reports(summary, arguments, swift if arguments.swift else None, choose=choose)
     return 0

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from coremlscope.base.units import escape_controls
 from coremlscope.model.features import describe_feature
@@ -26,6 +27,7 @@ from coremlscope.model.ir import (
     SequenceFeature,
     StringFeature,
 )
+from coremlscope.results.model import FeatureSummary, FunctionSummary
 
 #: Swift's reserved words that names of features may be.
 _RESERVED = re.compile(
@@ -38,7 +40,6 @@ _PIXELS = {
     "GRAYSCALE": "kCVPixelFormatType_OneComponent8",
     "GRAYSCALE_FLOAT16": "kCVPixelFormatType_OneComponent16Half",
 }
-_COLOR = "kCVPixelFormatType_32BGRA"
 
 
 class _Type(msgspec.Struct, frozen=True):
@@ -49,17 +50,29 @@ class _Type(msgspec.Struct, frozen=True):
     property: str
 
 
-def swift_interface(model: Model, function: str | None = None) -> str:
+def swift_interface(
+    model: Model, function: str | None = None, summaries: Sequence[FunctionSummary] = ()
+) -> str:
     """Returns Swift source: the classes of inputs and outputs, and one that loads the model and predicts.
 
     Args:
         model: The model. Its content is not read.
         function: The function; None for the default one.
+        summaries: Its functions as `inspect` describes them, with shapes that only its content tells.
     """
     file = "Model.mlpackage" if model.source is None else Path(model.source).name
     described = model.description.functions
     chosen = function or model.description.default
-    return "\n".join([*_lines(file, described[chosen], chosen if len(described) > 1 else "")]) + "\n"
+    told = next(
+        (one for one in summaries if one.name == chosen), FunctionSummary(name=chosen, inputs=(), outputs=())
+    )
+    interface = replace(
+        described[chosen],
+        inputs=_documented(described[chosen].inputs, told.inputs),
+        outputs=_documented(described[chosen].outputs, told.outputs),
+        states=_documented(described[chosen].states, told.states),
+    )
+    return "\n".join([*_lines(file, interface, chosen if len(described) > 1 else "")]) + "\n"
 
 
 def _lines(file: str, function: FunctionDescription, function_name: str) -> Iterator[str]:
@@ -85,7 +98,7 @@ def _lines(file: str, function: FunctionDescription, function_name: str) -> Iter
     if function.states:
         yield ""
         for one in function.states:
-            yield f"    /// {_described(one)}"
+            yield f"    /// {one.doc}"
         yield "    func makeState() -> MLState { model.makeState() }"
     yield ""
     state, using = (", using state: MLState", ", using: state") if function.states else ("", "")
@@ -104,7 +117,7 @@ def _lines(file: str, function: FunctionDescription, function_name: str) -> Iter
 def _input_class(name: str, inputs: Sequence[Feature]) -> Iterator[str]:
     yield f"final class {name}Input: MLFeatureProvider {{"
     for one in inputs:
-        yield f"    /// {_described(one)}"
+        yield f"    /// {one.doc}"
         yield f"    var {_identifier(one.name)}: {_declared(one)}"
     yield ""
     names = ", ".join(_quoted(one.name) for one in inputs)
@@ -123,7 +136,29 @@ def _input_class(name: str, inputs: Sequence[Feature]) -> Iterator[str]:
     for one in inputs:
         yield f"        self.{_label(one.name)} = {_identifier(one.name)}"
     yield "    }"
+    yield from _pictures_init(inputs)
     yield "}"
+
+
+def _pictures_init(inputs: Sequence[Feature]) -> Iterator[str]:
+    """The initialiser from pictures, which Core ML resizes and converts."""
+    if not any(isinstance(one.type, ImageFeature) for one in inputs):
+        return
+    parameters, passed = [], []
+    for one in inputs:
+        name, value = _label(one.name), _identifier(one.name)
+        if isinstance(one.type, ImageFeature):
+            parameters.append(f"{name}With {value}: CGImage")
+            size = f"pixelsWide: {one.type.width}, pixelsHigh: {one.type.height}"
+            made = f"cgImage: {value}, {size}, pixelFormatType: {_pixels(one.type)}, options: nil"
+            value = f"try MLFeatureValue({made}).imageBufferValue!"
+        else:
+            parameters.append(f"{value}: {_declared(one)}")
+        passed.append(f"{name}: {value}")
+    yield ""
+    yield f"    convenience init({', '.join(parameters)}) throws {{"
+    yield f"        self.init({', '.join(passed)})"
+    yield "    }"
 
 
 def _output_class(name: str, outputs: Sequence[Feature]) -> Iterator[str]:
@@ -134,7 +169,7 @@ def _output_class(name: str, outputs: Sequence[Feature]) -> Iterator[str]:
         type_ = _type(one)
         value = f"provider.featureValue(for: {_quoted(one.name)})!.{type_.property}"
         yield ""
-        yield f"    /// {_described(one)}"
+        yield f"    /// {one.doc}"
         yield f"    var {_identifier(one.name)}: {type_.name} {{ {value} }}"
     yield "}"
 
@@ -171,11 +206,22 @@ def _wrapped(feature: Feature) -> str:
     return f"{making}({argument}: {name})"
 
 
-def _described(feature: Feature) -> str:
-    """One line on a feature; for images the format of their pixels."""
-    pixels = _PIXELS.get(feature.type.color_space, _COLOR) if isinstance(feature.type, ImageFeature) else ""
-    parts = (describe_feature(feature.type), pixels, " ".join(feature.doc.split()))
-    return escape_controls(f"{feature.name}: {', '.join(filter(None, parts))}")
+def _documented(features: Sequence[Feature], summaries: Sequence[FeatureSummary]) -> list[Feature]:
+    """The features with one line on each: its type, the shapes it allows, the pixels of images, its text."""
+    told = {one.name: one for one in summaries}
+    documented = []
+    for one in features:
+        summary = told.get(one.name, FeatureSummary(name=one.name, type=describe_feature(one.type)))
+        allowed = summary.flexibility and f"allows {summary.flexibility}"
+        pixels = _pixels(one.type) if isinstance(one.type, ImageFeature) else ""
+        parts = (summary.type, allowed, pixels, " ".join(one.doc.split()))
+        text = escape_controls(f"{one.name}: {', '.join(filter(None, parts))}")
+        documented.append(replace(one, doc=text))
+    return documented
+
+
+def _pixels(image: ImageFeature) -> str:
+    return _PIXELS.get(image.color_space, "kCVPixelFormatType_32BGRA")
 
 
 def _label(name: str) -> str:
