@@ -11,6 +11,7 @@ from coremlscope.reports.json import render_json
 from coremlscope.reports.renderers import VARIANT_RENDERERS, Renderer, notebook_card, renderers_of
 from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.reports.variants import variant_columns, variant_failures, variants_document
+from coremlscope.results.answer import Answer, AnswerTrust
 from coremlscope.results.encoding import decode
 from coremlscope.results.estimate import MemoryEstimate
 from coremlscope.results.profile import Provenance
@@ -27,14 +28,18 @@ from tests.support.json_schemas import violations
 
 def _forecast(device: str, seconds: float, on_engine: int) -> VariantForecast:
     return VariantForecast(
-        device=device,
-        chip=device.lower(),
-        os="iOS 18" if "Phone" in device else "macOS 15",
-        compute_units="all",
-        latency=Figure(seconds, seconds / 2, seconds * 2, "estimated"),
-        basis="calibrated",
+        answer=Answer(
+            model="net",
+            device=device,
+            chip=device.lower(),
+            os="iOS 18" if "Phone" in device else "macOS 15",
+            compute_units="all",
+            is_asked=True,
+            latency=Figure(seconds, seconds / 2, seconds * 2, "estimated"),
+            units={"neural_engine": on_engine / 10, "cpu": 1 - on_engine / 10},
+            trust=AnswerTrust(certainty="likely"),
+        ),
         operations={"cpu": 10 - on_engine, "neural_engine": on_engine},
-        share={"neural_engine": on_engine / 10, "cpu": 1 - on_engine / 10},
         memory=MemoryEstimate(
             weights_bytes=1000,
             expanded_bytes=2000,

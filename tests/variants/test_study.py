@@ -20,11 +20,14 @@ from coremlscope.base.errors import (
     UnsupportedModelError,
     UsageError,
 )
+from coremlscope.base.figures import Figure
 from coremlscope.formats import container
 from coremlscope.formats.mlpackage import MANIFEST
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
+from coremlscope.planning.answer.comparison import compare_answers
 from coremlscope.planning.rewrites.transforms import parse_transform
+from coremlscope.results.answer import AnswerTrust
 from coremlscope.results.variants import ORIGINAL, Variant, VariantReport
 from coremlscope.studies.variants import coremltools_steps, study
 from coremlscope.studies.variants.study import apply_variant, what_if
@@ -139,14 +142,48 @@ def test_each_variant_is_planned_and_estimated(report: VariantReport) -> None:
         for key in report.keys:
             found = variant(report, name).forecast(key)
             assert found is not None
-            assert found.latency.low <= found.latency.value <= found.latency.high
-            assert found.latency.origin == "estimated"
+            latency = found.answer.latency
+            assert latency is not None
+            assert latency.low <= latency.value <= latency.high
+            assert latency.origin == "estimated"
             assert sum(found.operations.values()) > 0
             assert found.memory.peak is not None
     original, small = variant(report, "original"), variant(report, "palettize-4")
     memory = [one.forecasts[0].memory for one in (original, small)]
     assert memory[0].weights_bytes > 3 * memory[1].weights_bytes
     assert memory[1].expanded_bytes == memory[0].expanded_bytes
+
+
+def test_the_verdict_is_that_of_two_answers(report: VariantReport) -> None:
+    original = variant(report, "original")
+    assert [one.verdict for one in original.forecasts] == [None, None]
+    for one in variant(report, "int8").forecasts:
+        base, pair = original.forecast(one.key), one.verdict
+        assert base is not None
+        assert pair is not None
+        pairs = compare_answers([base.answer], [one.answer], ("original", "int8"))
+        assert pair in pairs
+        assert (pair.is_best, pair.device, pair.os) == (False, *one.key[:2])
+        assert pair.ratio is not None
+        assert pair.ratio.low <= pair.ratio.value <= pair.ratio.high
+
+
+def test_what_makes_the_original_doubtful_makes_the_verdict_doubtful(report: VariantReport) -> None:
+    replace = msgspec.structs.replace
+    original, small = variant(report, "original"), variant(report, "palettize-4")
+    first, second = original.forecasts[0], small.forecasts[0]
+    sure = AnswerTrust(certainty="likely")
+    fast = Figure(1e-9, 1e-9, 1e-9, "estimated")
+    after = replace(
+        small, forecasts=(replace(second, answer=replace(second.answer, trust=sure, latency=fast)),)
+    )
+    found = []
+    for trust in (sure, AnswerTrust(certainty="unclear", doubts=("a doubt",))):
+        base = replace(original, forecasts=(replace(first, answer=replace(first.answer, trust=trust)),))
+        pair = study.judge_variant(after, base).forecasts[0].verdict
+        assert pair is not None
+        found.append((pair.verdict, pair.doubts))
+    assert found == [("faster", ()), ("unclear", ("original: a doubt",))]
 
 
 def test_joint_compression_needs_a_newer_system(report: VariantReport) -> None:

@@ -2183,28 +2183,14 @@ export interface VariantDifference {
 
 /** The plan and estimate of a variant on a device under one setting. */
 export interface VariantForecast {
-  /** The device, or its chip. */
-  device: string;
-  /** The chip's id. */
-  chip: string;
-  /** The system. */
-  os: string;
-  /** The setting. */
-  compute_units: ComputeUnits;
-  /** Estimated seconds, with an 80 % interval. */
-  latency: Figure;
-  /** Whether the model of latencies was fitted to this chip and unit. */
-  basis: EstimateBasis;
+  /** How fast it is, and how far to believe it; without changes, and without where the time goes. */
+  answer: Answer;
+  /** Whether it is faster than the original; null for the original. */
+  verdict: PairVerdict | null;
   /** Number of operations on each unit, as planned. */
   operations: Partial<Record<ComputeUnit, number>>;
-  /** The share of each unit in the estimated time. */
-  share: Partial<Record<ComputeUnit, number>>;
   /** The memory of a prediction. */
   memory: MemoryEstimate;
-  /** Times of loading; null where they are not known. */
-  load: LoadEstimate | null;
-  /** What the estimate does not include. */
-  left_out: string[];
 }
 
 /** A model and its variants. */

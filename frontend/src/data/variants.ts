@@ -18,7 +18,7 @@ export interface Point {
 }
 
 /** The key of a device, system and setting. */
-export const forecastKey = (one: VariantForecast): string => `${one.device}, ${one.os}, ${one.compute_units}`;
+export const forecastKey = ({ answer }: VariantForecast): string => `${answer.device}, ${answer.os}, ${answer.compute_units}`;
 
 /** The devices, systems and settings of all variants. */
 export function forecastKeys(report: VariantsForm): string[] {
@@ -63,7 +63,7 @@ function costOf(variant: Variant, cost: Cost, key: string): number | null {
   if (cost === "size") return variant.size_bytes;
   const forecast = forecastOf(variant, key);
   if (!forecast) return null;
-  return cost === "latency" ? forecast.latency.value : (forecast.memory.peak?.value ?? null);
+  return (cost === "latency" ? forecast.answer.latency : forecast.memory.peak)?.value ?? null;
 }
 
 /** Each note once, with the names of the variants that it concerns. */

@@ -1,4 +1,5 @@
 import { useMemo, useState } from "preact/hooks";
+import { ratioText } from "../data/comparison";
 import type { Variant, VariantForecast, VariantsForm } from "../data/schema";
 import {
   type Cost,
@@ -169,6 +170,10 @@ export function VariantForecasts(props: { report: VariantsForm }) {
                     Latency
                   </th>
                   <th scope="col" class="number">
+                    Change
+                  </th>
+                  <th scope="col">Against the original</th>
+                  <th scope="col" class="number">
                     Operations on the Neural Engine
                   </th>
                   <th scope="col" class="number">
@@ -193,9 +198,8 @@ export function VariantForecasts(props: { report: VariantsForm }) {
             </table>
           </ScrollRegion>
           <p class="dim caption">
-            Below latencies: the interval that holds 80 % of the cases.
-            {isAnyExtrapolated(report, key) && " * extrapolated from the chip's specification."} Memory is stored weights, states and live
-            results, from the file.
+            Below latencies and changes: the interval that holds 80 % of the cases. Memory is stored weights, states and live results, from
+            the file.
           </p>
         </Section>
       ))}
@@ -203,16 +207,14 @@ export function VariantForecasts(props: { report: VariantsForm }) {
   );
 }
 
-/** Whether the latency of any variant is extrapolated on a device. */
-const isAnyExtrapolated = (report: VariantsForm, key: string): boolean =>
-  report.variants.some((variant) => forecastOf(variant, key)?.basis === "extrapolated");
-
 /** Whether the first load of any variant is known on a device. */
-const hasLoads = (report: VariantsForm, key: string): boolean => report.variants.some((variant) => forecastOf(variant, key)?.load);
+const hasLoads = (report: VariantsForm, key: string): boolean => report.variants.some((variant) => forecastOf(variant, key)?.answer.load);
 
 function ForecastRow(props: { name: string; forecast: VariantForecast; hasLoads: boolean }) {
   const { name, forecast } = props;
-  const { latency, memory, load, operations } = forecast;
+  const { answer, verdict, memory, operations } = forecast;
+  const { latency, load } = answer;
+  const ratio = verdict?.ratio;
   const total = Object.values(operations).reduce((sum, one) => sum + (one ?? 0), 0);
   return (
     <tr>
@@ -220,16 +222,33 @@ function ForecastRow(props: { name: string; forecast: VariantForecast; hasLoads:
         {name}
       </th>
       <td class="number">
-        {duration(latency.value)}
-        {forecast.basis === "extrapolated" && " *"}
-        <div class="faint">
-          {duration(latency.low)} – {duration(latency.high)}
-        </div>
+        {latency && `${answer.is_at_least ? "≥ " : ""}${duration(latency.value)}`}
+        {latency && (
+          <div class="faint">
+            {duration(latency.low)} – {duration(latency.high)}
+          </div>
+        )}
+      </td>
+      <td class="number">
+        {ratio && ratioText(ratio.value)}
+        {ratio && ratio.low < ratio.high && (
+          <div class="faint">
+            {ratioText(ratio.low)} … {ratioText(ratio.high)}
+          </div>
+        )}
+      </td>
+      <td>
+        {verdict && (
+          <>
+            {verdict.verdict}
+            <div class="faint">{[...verdict.hazards, ...verdict.doubts].join("; ")}</div>
+          </>
+        )}
       </td>
       <td class="number">
         {operations.neural_engine ?? 0} of {total}
       </td>
-      <td class="number">{fixed((forecast.share.neural_engine ?? 0) * 100, 0)} %</td>
+      <td class="number">{fixed((answer.units.neural_engine ?? 0) * 100, 0)} %</td>
       <td class="number">{memory.peak ? bytes(memory.peak.value) : "–"}</td>
       {props.hasLoads && <td class="number">{load ? duration(load.first_s.value) : "–"}</td>}
     </tr>

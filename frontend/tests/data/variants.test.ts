@@ -19,14 +19,14 @@ function output(psnr: number | null, top1: number | null = null): OutputDifferen
 function forecast(seconds: number): VariantForecast {
   const latency = { value: seconds, low: seconds, high: seconds, origin: "estimated" as const };
   return {
-    device: "M1",
-    chip: "m1",
-    os: "macOS 15",
-    compute_units: "all",
-    latency,
-    basis: "calibrated",
+    answer: {
+      ...{ model: "", device: "M1", chip: "m1", os: "macOS 15", compute_units: "all", is_asked: true, headline: "" },
+      ...{ latency, is_at_least: false, is_extrapolated: false, units: { cpu: 1 }, tokens: null, load: null, best: null },
+      ...{ time: [], why: [], changes: [], is_hazardous: false, hazards: [] },
+      trust: { certainty: "likely", doubts: [], accuracy: "", published: [] },
+    },
+    verdict: null,
     operations: { cpu: 1 },
-    share: { cpu: 1 },
     memory: {
       weights_bytes: 1,
       expanded_bytes: 1,
@@ -39,8 +39,6 @@ function forecast(seconds: number): VariantForecast {
       basis: "",
       limit: null,
     },
-    load: null,
-    left_out: [],
   };
 }
 

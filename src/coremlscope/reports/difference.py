@@ -98,10 +98,15 @@ def _sides(pair: PairVerdict) -> tuple[str, str, str]:
         else f"{at_least}{milliseconds(one.latency.value)}  {SETTING_WORDS[one.compute_units]}"
         for one in (pair.before, pair.after)
     )
-    if pair.ratio is None or pair.ratio.low == pair.ratio.high:
-        return before, after, format_ratio(None if pair.ratio is None else pair.ratio.value)
-    low, high = format_ratio(pair.ratio.low), format_ratio(pair.ratio.high)
-    return before, after, f"{format_ratio(pair.ratio.value)} ({low} … {high})"
+    return before, after, format_pair_ratio(pair)
+
+
+def format_pair_ratio(pair: PairVerdict) -> str:
+    """Formats the change of a pair with its interval; a dash where a latency is not whole."""
+    ratio = pair.ratio
+    if ratio is None or ratio.low == ratio.high:
+        return format_ratio(None if ratio is None else ratio.value)
+    return f"{format_ratio(ratio.value)} ({format_ratio(ratio.low)} … {format_ratio(ratio.high)})"
 
 
 def fact_rows(comparison: Comparison) -> list[tuple[str, ...]]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from coremlscope.base.units import format_bytes, format_duration
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.model.ir import kind_name
 from coremlscope.reports.chart import chart_points, draw_chart
+from coremlscope.reports.difference import format_pair_ratio
 from coremlscope.reports.document import (
     Block,
     Column,
@@ -22,13 +25,12 @@ from coremlscope.reports.document import (
     labels,
     numbers,
 )
-from coremlscope.reports.figures import EXTRAPOLATED, within_ms
 from coremlscope.reports.words import FINDING_MARKS, SHORT_UNIT_NAMES, model_name, plural
-from coremlscope.results.estimate import MemoryEstimate
 from coremlscope.results.variants import Variant, VariantForecast, VariantReport
 
 _NARROWEST = 60
 _SAME = "equal"
+_FACTS = ("on the NE", "of the time", "memory", "first load")
 
 
 def _size(variant: Variant, original: Variant) -> tuple[str, str]:
@@ -103,31 +105,38 @@ def _compared_with(report: VariantReport) -> str:
 
 
 def _device_sections(report: VariantReport) -> Iterator[Block]:
-    """Yields plans and estimates, a section for each device and setting."""
-    titles = ("estimated", "80 %, ms", "on the NE", "of the time", "memory", "first load")
+    """Yields plans and estimates, a section for each device and setting, with the verdict on each variant."""
+    columns = (
+        labels("variant"),
+        *numbers("estimated", "change"),
+        Column("", least=6),
+        *(Column(title, is_number=True, rank=1) for title in _FACTS),
+    )
     for key in report.keys:
         found = [(variant.name, variant.forecast(key)) for variant in report.variants]
         rows = [(name, *_forecast(forecast)) for name, forecast in found if forecast is not None]
-        yield Heading(", ".join(key), "planned and estimated; nothing of it was measured")
-        yield Table((labels("variant"), *numbers(*titles)), rows)
+        pairs = [one.verdict for _, one in found if one is not None and one.verdict is not None]
+        yield Heading(", ".join(key), "planned and estimated, not measured; change with its 80 % interval")
+        for text in dict.fromkeys(text for pair in pairs for text in pair.hazards):
+            yield Item(text, "", FINDING_MARKS["warning"], "warning")
+        yield Table(columns, rows)
+        doubtful = [pair for pair in pairs if pair.verdict in ("unclear", "unknown")]
+        if doubts := dict.fromkeys(text for pair in doubtful for text in pair.doubts[:1]):
+            yield Text(f"in doubt: {'; '.join(doubts)}")
 
 
 def _forecast(found: VariantForecast) -> tuple[str, ...]:
-    total = sum(found.operations.values())
-    mark = "*" if found.basis == "extrapolated" else ""
+    answer, pair = found.answer, found.verdict
     return (
-        format_duration(found.latency.value) + mark,
-        within_ms(found.latency),
-        f"{found.operations.get(NEURAL_ENGINE, 0)} of {total}",
-        f"{found.share.get(NEURAL_ENGINE, 0.0):.0%}",
-        memory_cell(found.memory),
-        "" if found.load is None else format_duration(found.load.first_s.value),
+        "–"
+        if answer.latency is None
+        else f"{'≥ ' * answer.is_at_least}{format_duration(answer.latency.value)}",
+        *(("", "") if pair is None else (format_pair_ratio(pair), pair.verdict)),
+        f"{found.operations.get(NEURAL_ENGINE, 0)} of {sum(found.operations.values())}",
+        f"{answer.units.get(NEURAL_ENGINE, 0.0):.0%}",
+        "–" if found.memory.peak is None else format_bytes(found.memory.peak.value),
+        "" if answer.load is None else format_duration(answer.load.first_s.value),
     )
-
-
-def memory_cell(memory: MemoryEstimate) -> str:
-    """The estimated peak: `11.8 MB`."""
-    return "–" if memory.peak is None else format_bytes(memory.peak.value)
 
 
 def _remarks(report: VariantReport) -> list[str]:
@@ -144,10 +153,8 @@ def _remarks(report: VariantReport) -> list[str]:
             "memory: stored weights, states and the results that are alive at the same time; an estimate from"
             " the file"
         )
-    if any(f.load for f in forecasts):
+    if any(f.answer.load for f in forecasts):
         found.append("first load: Core ML compiles for the Neural Engine; from published times")
-    if any(f.basis == "extrapolated" for f in forecasts):
-        found.append(EXTRAPOLATED)
     found += _limits(forecasts)
     notes: dict[str, list[str]] = {}
     for variant in report.variants:
@@ -158,8 +165,8 @@ def _remarks(report: VariantReport) -> list[str]:
 
 def _limits(forecasts: Sequence[VariantForecast]) -> Iterator[str]:
     """Yields what an app may use on each device, where that is published."""
-    for device in dict.fromkeys(f.device for f in forecasts):
-        limit, os = next((f.memory.limit, f.os) for f in forecasts if f.device == device)
+    for device in dict.fromkeys(f.answer.device for f in forecasts):
+        limit, os = next((f.memory.limit, f.answer.os) for f in forecasts if f.answer.device == device)
         if not os.startswith("iOS"):
             continue
         if limit is None:
@@ -189,9 +196,11 @@ def variant_columns(report: VariantReport) -> dict[str, list[Any]]:
     return columns
 
 
+_LATENCY = ("estimated_ms", "low_ms", "high_ms")
+_RATIO = ("ratio", "ratio_low", "ratio_high")
 _CSV = (
     *("variant", "size_bytes", "weights_bytes", "storage", "psnr_db", "snr_db", "max_abs", "top1", "equal"),
-    *("device", "os", "compute_units", "estimated_ms", "low_ms", "high_ms"),
+    *("device", "os", "compute_units", *_LATENCY, *_RATIO, "verdict"),
     *("cpu_ops", "gpu_ops", "neural_engine_ops", "peak_bytes", "first_load_s", "failure"),
 )
 
@@ -214,15 +223,17 @@ def _variant_cells(variant: Variant) -> dict[str, Any]:
 
 
 def _forecast_cells(found: VariantForecast) -> dict[str, Any]:
-    peak = found.memory.peak
+    answer, pair, peak = found.answer, found.verdict, found.memory.peak
+    ratio = None if pair is None else pair.ratio
+    latency = () if answer.latency is None else msgspec.structs.astuple(answer.latency)[:3]
     return {
-        "device": found.device,
-        "os": found.os,
-        "compute_units": found.compute_units,
-        "estimated_ms": found.latency.value * 1e3,
-        "low_ms": found.latency.low * 1e3,
-        "high_ms": found.latency.high * 1e3,
+        "device": answer.device,
+        "os": answer.os,
+        "compute_units": answer.compute_units,
+        **dict(zip(_LATENCY, (1e3 * one for one in latency), strict=False)),
+        **dict(zip(_RATIO, () if ratio is None else msgspec.structs.astuple(ratio), strict=False)),
+        "verdict": None if pair is None else pair.verdict,
         **{f"{unit}_ops": found.operations.get(unit, 0) for unit in SHORT_UNIT_NAMES},
         "peak_bytes": None if peak is None else peak.value,
-        "first_load_s": None if found.load is None else found.load.first_s.value,
+        "first_load_s": None if answer.load is None else answer.load.first_s.value,
     }

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from coremlscope.base.errors import INTERRUPTED_EXIT
-from coremlscope.base.figures import Figure
 from coremlscope.base.findings import Finding
 from coremlscope.base.units import short_repr
-from coremlscope.devices.unit import ComputeUnit, ComputeUnits
+from coremlscope.devices.unit import ComputeUnit
+from coremlscope.results.answer import Answer, PairVerdict
 from coremlscope.results.encoding import plain
-from coremlscope.results.estimate import EstimateBasis, LoadEstimate, MemoryEstimate
+from coremlscope.results.estimate import MemoryEstimate
 from coremlscope.results.presentation import Presented
 from coremlscope.results.profile import Provenance
 
@@ -87,35 +87,21 @@ class VariantForecast(msgspec.Struct, frozen=True, kw_only=True):
     """The plan and estimate of a variant on a device under one setting.
 
     Attributes:
-        device: The device, or its chip.
-        chip: The chip's id.
-        os: The system.
-        compute_units: The setting.
-        latency: Estimated seconds, with an 80 % interval.
-        basis: Whether the model of latencies was fitted to this chip and unit.
+        answer: How fast it is, and how far to believe it; without changes, and without where the time goes.
+        verdict: Whether it is faster than the original; None for the original.
         operations: Number of operations on each unit, as planned.
-        share: The share of each unit in the estimated time.
         memory: The memory of a prediction.
-        load: Times of loading; None where they are not known.
-        left_out: What the estimate does not include.
     """
 
-    device: str
-    chip: str
-    os: str
-    compute_units: ComputeUnits
-    latency: Figure
-    basis: EstimateBasis
+    answer: Answer
+    verdict: PairVerdict | None = None
     operations: Mapping[ComputeUnit, int] = msgspec.field(default_factory=dict)
-    share: Mapping[ComputeUnit, float] = msgspec.field(default_factory=dict)
     memory: MemoryEstimate
-    load: LoadEstimate | None = None
-    left_out: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, str, str]:
         """The device, the system and the setting."""
-        return self.device, self.os, self.compute_units
+        return self.answer.device, self.answer.os, self.answer.compute_units
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True):

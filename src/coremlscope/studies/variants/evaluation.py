@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import msgspec.structs
+from msgspec.structs import replace
 
 from coremlscope.base.errors import CoremlscopeError
 from coremlscope.base.writing import write_draft
-from coremlscope.devices import ComputeUnits, Device, find_device
+from coremlscope.devices import ComputeUnits, find_device
 from coremlscope.formats import container
 from coremlscope.model.ir import Model
+from coremlscope.planning.answer.answer import make_answers
 from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
-from coremlscope.planning.forecast.planner import Forecast, forecast
+from coremlscope.planning.forecast.planner import forecast
 from coremlscope.planning.hazards.summary import describe_model
 from coremlscope.results.model import ModelSummary
-from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import unit_counts
 from coremlscope.results.variants import Variant, VariantDifference, VariantForecast
 from coremlscope.runtime.execution.pipeline import open_predictor
@@ -61,14 +61,6 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         """The first shape of each flexible input."""
         return {name: shapes[0] for name, shapes in self.shapes.items()}
 
-    def found_devices(self) -> list[Device]:
-        """Returns the devices.
-
-        Raises:
-            UsageError: One is unknown.
-        """
-        return [find_device(name, self.os) for name in self.devices]
-
 
 def write_samples(path: Path, values: Sequence[_Values]) -> None:
     """Writes inputs or outputs to a private file."""
@@ -105,7 +97,7 @@ def evaluate(path: Path, question: Question, variant: Variant, *, is_original: b
     problems: list[CoremlscopeError] = []
     forecasts: tuple[VariantForecast, ...] = ()
     try:
-        forecasts = tuple(_forecast(model, summary, question, shapes))
+        forecasts = tuple(_forecast(variant.name, model, summary, question, shapes))
     except CoremlscopeError as error:
         problems.append(error)
     difference = None
@@ -113,7 +105,7 @@ def evaluate(path: Path, question: Question, variant: Variant, *, is_original: b
         difference = _run(model, question, is_original=is_original, fp16=fp16)
     except CoremlscopeError as error:
         problems.append(error)
-    return msgspec.structs.replace(
+    return replace(
         variant,
         size_bytes=summary.size_bytes,
         weights_bytes=summary.weights_bytes,
@@ -127,43 +119,26 @@ def evaluate(path: Path, question: Question, variant: Variant, *, is_original: b
 
 
 def _forecast(
-    model: Model, summary: ModelSummary, question: Question, shapes: Mapping[str, tuple[int, ...]]
+    name: str, model: Model, summary: ModelSummary, question: Question, shapes: Mapping[str, tuple[int, ...]]
 ) -> Iterator[VariantForecast]:
-    devices = question.found_devices()
+    devices = [find_device(device, question.os) for device in question.devices]
     if not devices:
         return
-    found = forecast(
-        model,
-        summary.ops,
-        devices,
-        question.compute_units,
-        shapes=shapes,
-        advised=(),
-        own=question.own,
-    )
-    yield from forecasts_of(found, summary.ops)
-
-
-def forecasts_of(found: Forecast, ops: OpTable) -> Iterator[VariantForecast]:
-    """Yields what is planned and estimated by device and setting, in short."""
+    settings, own = question.compute_units, question.own
+    found = forecast(model, summary.ops, devices, settings, shapes=shapes, advised=(), own=own)
     plans = {(plan.device, plan.os): plan for plan in found.plans}
-    for one in found.estimates:
-        plan = plans[one.device, one.os]
-        counts = unit_counts(plan.ops, one.compute_units)
-        assert one.memory is not None
-        yield VariantForecast(
-            device=one.device,
-            chip=one.chip,
-            os=one.os,
-            compute_units=one.compute_units,
-            latency=one.latency,
-            basis=one.basis,
-            operations={unit: number for unit, number in counts.items() if unit is not None},
-            share=one.placement,
-            memory=one.memory,
-            load=one.load,
-            left_out=one.left_out,
-        )
+    memory = {(one.device, one.os, one.compute_units): one.memory for one in found.estimates}
+    for answer in make_answers(
+        model, summary, found, devices, settings, asked=(), advised=(), shapes=shapes, own=own
+    ):
+        held = memory.get((answer.device, answer.os, answer.compute_units))
+        if held is not None:
+            counts = unit_counts(plans[answer.device, answer.os].ops, answer.compute_units)
+            yield VariantForecast(
+                answer=replace(answer, model=name, is_asked=True, headline="", time=(), why=(), changes=()),
+                operations={unit: number for unit, number in counts.items() if unit is not None},
+                memory=held,
+            )
 
 
 def _run(model: Model, question: Question, *, is_original: bool, fp16: bool) -> VariantDifference | None:

@@ -59,8 +59,10 @@ from coremlscope.model.ir import (
     ShapeFlexibility,
     kind_with_article,
 )
+from coremlscope.planning.answer.comparison import compare_answers
 from coremlscope.planning.cost.latency.own import NOTHING_OWN
 from coremlscope.planning.rewrites.transforms import Transform, default_transforms, parse_transform, why_not
+from coremlscope.results.answer import PairVerdict
 from coremlscope.results.encoding import decode, plain
 from coremlscope.results.variants import ORIGINAL, Variant, VariantReport
 from coremlscope.runtime.execution.cache import ArtefactCache, default_cache, digest_of_code
@@ -460,7 +462,10 @@ class _Study(msgspec.Struct, frozen=True, kw_only=True):
                     title = one.title if (one := names[name]) else ""
                     why = "interrupted before it was made"
                     found[name] = Variant(name=name, title=title, failure=why, exit_code=INTERRUPTED_EXIT)
-        return tuple(_with_remark(found[name], names[name], found[ORIGINAL]) for name in names)
+        original = found[ORIGINAL]
+        return tuple(
+            judge_variant(_with_remark(found[name], names[name], original), original) for name in names
+        )
 
     def _make(
         self,
@@ -542,6 +547,26 @@ class _Study(msgspec.Struct, frozen=True, kw_only=True):
         parts = ["variant", name, digest_of_code(), *versions, shown, samples, own]
         self.keys[name] = self.cache.key(self.path, parts)
         return self.keys[name]
+
+
+def judge_variant(variant: Variant, original: Variant) -> Variant:
+    """Returns a variant with the verdict on each device and setting: whether it is faster than the original.
+
+    Args:
+        variant: The variant; the original stays as it is.
+        original: The original.
+    """
+    if variant.name == original.name:
+        return variant
+    names = ORIGINAL, variant.name
+    bases = [base.answer for base in original.forecasts]
+    pairs: dict[tuple[str, str, str], PairVerdict] = {
+        (pair.device, pair.os, pair.before.compute_units): pair
+        for pair in compare_answers(bases, [one.answer for one in variant.forecasts], names)
+        if pair.before is not None and not pair.is_best
+    }
+    forecasts = tuple(msgspec.structs.replace(one, verdict=pairs.get(one.key)) for one in variant.forecasts)
+    return msgspec.structs.replace(variant, forecasts=forecasts)
 
 
 def _with_remark(variant: Variant, transform: Transform | None, original: Variant) -> Variant:
