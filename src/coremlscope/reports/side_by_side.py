@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from coremlscope.base.units import format_duration
@@ -32,6 +33,9 @@ from coremlscope.reports.words import FINDING_MARKS, by_severity, model_name, pl
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Measurement
 from coremlscope.results.profile import Profile
+
+#: The power mode that others are compared with.
+_USUAL_MODE = "normal"
 
 
 def side_by_side_document(profiles: Sequence[Profile], *, state: str = "") -> Iterator[Block]:
@@ -119,7 +123,10 @@ def _with_joined_modes(named: Sequence[tuple[str, Profile]]) -> Iterator[tuple[s
 def _measured_section(
     label: str, threads: int | None, timed: list[tuple[str, Measurement]]
 ) -> Iterator[Block]:
-    """Yields a table with a row for each model and setting; several power modes are columns of medians."""
+    """Yields a table with a row for each model and setting; several power modes are columns of medians.
+
+    Each mode but the usual one also has a column of its times relative to those of that one.
+    """
     modes = list(dict.fromkeys(m.machine.power_mode for _, m in timed))
     remark = f"by {label}" + ("" if threads is None else f", {plural(threads, 'thread')}")
     remark += f"; power mode: {modes[0]}" if len(modes) == 1 and modes[0] else ""
@@ -127,16 +134,37 @@ def _measured_section(
         remark += f", whatever the setting{disclaimer(timed[0][1])}"
     yield Heading("Measured", remark + ("; medians" if len(modes) > 1 else ""))
     order: dict[str, int] = {setting: place for place, setting in enumerate(SETTINGS)}
+    modes.sort(key=lambda mode: mode != _USUAL_MODE)
     rows = _rows_of(sorted(timed, key=lambda one: order.get(one[1].compute_units, len(order))), modes)
-    titles = (
-        [mode or "unknown mode" for mode in modes] if len(modes) > 1 else ["median", "mean", "p95", "load"]
-    )
+    names = [mode or "unknown mode" for mode in modes]
+    against = [f"÷ {names[0]}" if len(modes) == 2 else f"{name} ÷ {names[0]}" for name in names[1:]]
+    titles = [*names, *against] if against else ["median", "mean", "p95", "load"]
     columns = (labels("model"), Column("setting", style="cyan", most=24), *numbers(*titles))
-    yield Table(columns, rows)
+    yield Table(columns, [cells for cells, _ in rows])
+    for place, name in enumerate(names[1:]):
+        found = (ratios[place] for _, ratios in rows)
+        yield from _relative(name, names[0], [ratio for ratio in found if ratio is not None])
 
 
-def _rows_of(timed: Sequence[tuple[str, Measurement]], modes: Sequence[str]) -> list[tuple[str, ...]]:
-    """Returns rows model by model; in each power mode the best setting of a model stands out."""
+def _relative(mode: str, usual: str, ratios: Sequence[float]) -> Iterator[Block]:
+    """Yields how much longer predictions take in a power mode, by the rows that were measured in both."""
+    if not ratios:
+        return
+    text = (
+        f"in {mode} mode a prediction takes {statistics.median(ratios):.2f} times as long as in {usual} mode"
+    )
+    if len(ratios) > 1:
+        text += f", the median of {len(ratios)} rows: {min(ratios):.2f} to {max(ratios):.2f} times"
+    yield Text(text)
+
+
+def _rows_of(
+    timed: Sequence[tuple[str, Measurement]], modes: Sequence[str]
+) -> list[tuple[tuple[str, ...], list[float | None]]]:
+    """Returns rows model by model, with the ratios of later power modes to the first one.
+
+    In each power mode the best setting of a model stands out.
+    """
     rows: dict[str, list[tuple[str, dict[str, Measurement]]]] = {}
     has_functions = len({m.settings.function for _, m in timed}) > 1
     for name, m in timed:
@@ -156,8 +184,20 @@ def _rows_of(timed: Sequence[tuple[str, Measurement]], modes: Sequence[str]) -> 
             texts = [_emphasised(cells.get(mode), lowest) for mode, lowest in zip(modes, best, strict=True)]
             others = _others(*cells.values()) if len(modes) == 1 else ()
             shown = name if not place or marks else ""
-            lines.append((shown + marks, setting, *texts, *others))
+            known = _ratios([_median(cells.get(mode)) for mode in modes])
+            ratios = map(_ratio_text, known)
+            lines.append(((shown + marks, setting, *texts, *ratios, *others), known))
     return lines
+
+
+def _ratios(medians: Sequence[float]) -> list[float | None]:
+    """The ratios of later medians to the first one; None where either is unknown."""
+    first, *later = medians
+    return [None if math.inf in (first, one) or not first else one / first for one in later]
+
+
+def _ratio_text(ratio: float | None) -> str:
+    return "–" if ratio is None else f"{ratio:.2f}"
 
 
 def _median(measurement: Measurement | None) -> float:
