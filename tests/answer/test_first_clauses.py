@@ -33,6 +33,7 @@ def test_an_undecided_plan_names_its_doubt_and_the_faster_setting() -> None:
     assert found.changes[0].certainty == found.trust.certainty == "unclear"
     assert "too close to call" in found.trust.doubts[0]
     assert found.headline.index("unclear") < found.headline.index("CPU only")
+    assert found.headline.count("unclear") == 1, "the change is as sure as the speed"
 
 
 @pytest.mark.parametrize("name", ["HealthySnacks.mlmodel", "NSFW.mlmodel"])

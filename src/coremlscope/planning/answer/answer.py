@@ -281,6 +281,8 @@ def _why_no_rate(summary: ModelSummary) -> str:
 def _headline(answer: Answer, container: str) -> str:
     """The answer in a sentence: the worst hazard, the speed, one doubt, and the first change.
 
+    The certainty of the change is said in a word of its own only where it differs from that of the speed.
+
     Args:
         answer: The answer.
         container: That of the model. Core ML runs no ONNX models: the answer is that of a converted one.
@@ -298,26 +300,24 @@ def _headline(answer: Answer, container: str) -> str:
     if answer.compute_units != "all":
         text += f" with {SETTING_WORDS[answer.compute_units]}"
     if answer.units:
-        text += f", {_main_unit(answer)}"
+        text += f", {main_unit_words(answer.units)}"
     if answer.trust.doubts:
         text += f"; {answer.trust.certainty}: {answer.trust.doubts[0]}"
-    first = next(iter(answer.changes), None)
-    if first is not None and first.id == "avoid":
-        text += f"; {first.text}"
-    elif first is not None and first.after is not None:
-        text += f"; {first.certainty} {format_duration(first.after.value)}: {first.text.partition(';')[0]}"
+    for first in answer.changes[:1]:
+        if first.id == "avoid":
+            text += f"; {first.text}"
+        elif first.after is not None:
+            is_said = answer.trust.doubts and first.certainty == answer.trust.certainty
+            word = "no surer," if is_said else first.certainty
+            text += f"; {word} {format_duration(first.after.value)}: {first.text.partition(';')[0]}"
     return f"{text}."
 
 
 def _spoken(answer: Answer) -> str:
     """The speed in words: tokens per second of a language model, else the time of a prediction."""
     assert answer.latency is not None
-    seconds = format_duration(answer.latency.value)
     if answer.tokens is not None and answer.tokens.decode is not None:
         rate = format_per_second(answer.tokens.decode.value)
         return f"about {rate} tokens per second with a context of {answer.tokens.context}"
-    return f"{'at least' if answer.is_at_least else 'about'} {seconds} a prediction"
-
-
-def _main_unit(answer: Answer) -> str:
-    return main_unit_words(answer.units)
+    word = "at least" if answer.is_at_least else "about"
+    return f"{word} {format_duration(answer.latency.value)} a prediction"
