@@ -229,7 +229,7 @@ _PHASES: Mapping[Component, tuple[tuple[Phase, str], ...]] = {
     "Swift client": (
         ("compile", r"compil"),
         ("predict", r"predictions?From|not match|required but not|evaluat|VNCoreMLTransform"),
-        ("load", _LOAD + r"|functionName|structureLoad|lazyInit"),
+        ("load", _LOAD + r"|functionName|structureLoad|lazyInit|decrypt|CoreML Code=[89]\b"),
         ("predict", ""),
     ),
 }

@@ -214,16 +214,56 @@ LOADING: tuple[Failure, ...] = (
     ),
     Failure(
         id="encryption-key",
-        texts=("encryption block size", "decryption key", "encrypted model"),
-        pattern=r"Key length \d+ does not match encryption block size|(?:fetch|retrieve)\w* (?:the"
-        r" )?decryption key",
-        cause="The model is encrypted, and its key does not fit or cannot be fetched: keys belong to one"
-        " team, and a first load needs the network.",
+        texts=("encryption block size",),
+        pattern=r"Key length \d+ does not match encryption block size",
+        cause="The model is encrypted while it is compiled, and the key has another length than this compiler"
+        " takes.",
         fix="create the key again with the Xcode that compiles the model, for the team that signs the app",
         source="apple/turicreate #3358; Apple: Encrypting a model in your app",
         confidence="anecdotal",
         examples=("coremlc: error: compiler error:  Key length 32 does not match encryption block size 16",),
-        negative_examples=("the decryption key is stored",),
+        negative_examples=("a block size of 16 does not match",),
+    ),
+    Failure(
+        id="decryption-key-fetch",
+        texts=("com.apple.coreml code=8", "modeldecryptionkeyfetch", "decryption key"),
+        pattern=r"com\.apple\.CoreML Code=8\b|modelDecryptionKeyFetch"
+        r"|(?:fetch|retrieve)\w* (?:the )?decryption key",
+        cause="The model is encrypted, and its key could not be fetched. The first load fetches it from Apple"
+        " and stores it on the device; it usually fails because there is no network.",
+        fix="load the model with network when the app is first opened, tell the user if that fails, and try"
+        " again later",
+        source="Apple: MLModelError.modelDecryptionKeyFetch, MLModelError.h; Apple's forums, thread 650089",
+        confidence="documented",
+        examples=(
+            'Error Domain=com.apple.CoreML Code=8 "(null)"',
+            "MLModelError.modelDecryptionKeyFetch",
+        ),
+        negative_examples=(
+            "the decryption key is stored",
+            'Error Domain=com.apple.CoreML Code=80 "(null)"',
+            'Error Domain=com.apple.Vision Code=8 "(null)"',
+        ),
+    ),
+    Failure(
+        id="model-decryption",
+        texts=("com.apple.coreml code=9", "modeldecryption"),
+        pattern=r"com\.apple\.CoreML Code=9\b|modelDecryption\b",
+        cause="The model is encrypted, and Core ML could not decrypt it: its key is not the right one, or the"
+        " system is a Mac without System Integrity Protection.",
+        fix="encrypt the model again with a key of the team that signs the app; on a Mac, `csrutil status`"
+        " says whether the protection is on",
+        source="Apple: MLModelError.modelDecryption, MLModelError.h",
+        confidence="documented",
+        examples=(
+            'Error Domain=com.apple.CoreML Code=9 "(null)"',
+            "MLModelError.modelDecryption",
+        ),
+        negative_examples=(
+            "MLModelError.modelDecryptionKeyFetch",
+            'Error Domain=com.apple.CoreML Code=90 "(null)"',
+            'Error Domain=com.apple.Vision Code=9 "Could not create inference context"',
+        ),
     ),
     Failure(
         id="missing-parameter",
