@@ -62,6 +62,14 @@ def test_no_change_loses_time_and_there_is_always_one(profile: Profile) -> None:
                 assert one.after.high < answer.latency.value
 
 
+def test_what_was_not_tried_under_a_setting_is_no_limit(profile: Profile) -> None:
+    """Changes of the model are planned again for the asked setting alone."""
+    untried = [one for one in profile.answers if not one.is_asked and one.changes[0].id == "limit"]
+    assert untried
+    for answer in untried:
+        assert (answer.changes[0].certainty, answer.changes[0].is_planned_again) == ("unknown", False)
+
+
 def test_without_devices_it_is_for_the_default_ones(
     sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

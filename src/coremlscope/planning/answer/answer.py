@@ -231,7 +231,7 @@ class _OnDevice:
         view = self._view(shown.compute_units)
         if again is not None and view is not None:
             changes += changes_of_model(subject, shown, view, again)
-        ranked = rank(changes, shown, answer.time)
+        ranked = rank(changes, shown, answer.time, has_settings_alone=again is None)
         if any(one.units and is_met(one) for one in self.hazards[shown.compute_units]):
             ranked = (*change_against_hazard(subject, others), *ranked)
         return replace(answer, changes=ranked)

@@ -190,13 +190,16 @@ def changes_of_model(subject: Subject, shown: Estimate, view: PlanView, again: A
     yield from _compression(subject, shown, again)
 
 
-def rank(changes: Sequence[Proposal], shown: Estimate, time: Sequence[TimePart]) -> tuple[Proposal, ...]:
+def rank(
+    changes: Sequence[Proposal], shown: Estimate, time: Sequence[TimePart], *, has_settings_alone: bool
+) -> tuple[Proposal, ...]:
     """Returns changes by gain, overlaps marked; the limit comes first where none saves a visible part.
 
     Args:
         changes: The changes.
         shown: The estimate that they are about.
         time: Where its time goes.
+        has_settings_alone: Whether no change of the model was tried under the setting.
     """
     whole = shown.latency.value
     gaining = [one for one in changes if one.saved_s >= LEAST_GAIN * whole]
@@ -212,11 +215,16 @@ def rank(changes: Sequence[Proposal], shown: Estimate, time: Sequence[TimePart])
     if marked or not time:
         return (*marked, *saving)
     first = f"{time[0].part} takes {time[0].share * 100:.0f} % of the time"
+    if has_settings_alone:
+        text = f"no other setting is faster, and changes of the model were not tried with this one: {first}"
+    else:
+        text = f"nothing known saves {LEAST_GAIN * 100:.0f} % or more: {first}"
     limit = Proposal(
         id="limit",
-        text=f"nothing known saves {LEAST_GAIN * 100:.0f} % or more: {first}",
-        certainty="unknown" if shown.left_out else "likely",
+        text=text,
+        certainty="unknown" if shown.left_out or has_settings_alone else "likely",
         before_s=whole,
+        is_planned_again=not has_settings_alone,
     )
     return (limit, *saving)
 
