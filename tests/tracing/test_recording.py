@@ -248,7 +248,7 @@ def test_a_span_of_time_recomputes_the_totals(models: Path) -> None:
     trace = recording.trace
     third = trace.events.of("predict").where(np.array([2]))
     start_s, end_s = third.start_ns[0] / 1e9, third.end_ns[0] / 1e9
-    rows = {row.kind: row for row in aggregate(trace, start_s, end_s)}
+    rows = {row.kind: row for row in aggregate(trace, (start_s, end_s))}
     assert rows["predict"].count == 1
     assert rows["predict"].total_s == pytest.approx(end_s - start_s)
     assert "load" not in rows

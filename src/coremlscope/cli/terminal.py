@@ -19,7 +19,7 @@ _PIPED_WIDTH = 100
 _drawn = 0
 #: Replacements of characters that a terminal or a pipe cannot show.
 _PLAIN: Mapping[int, str | int | None] = {
-    **str.maketrans("×–−µ·█▋▊▉●◐○◇•◦✓✗⚠†▓▒░▕│└─›‹", "x--u|####@%o-**+x!^#=.||`-><", "▏▎▍▌"),
+    **str.maketrans("×÷–−µ·█▋▊▉●◐○◇•◦✓✗⚠†▓▒░▕│└─›‹", "x/--u|####@%o-**+x!^#=.||`-><", "▏▎▍▌"),
     ord("…"): "...",
     ord("→"): "->",
     ord("≥"): ">=",
