@@ -46,7 +46,7 @@ _WHOLE = 50
 #: The documented exit codes of failures.
 _FAILURES = range(1, 11)
 #: Verbs that print or write a result that says what failed, and exit with that failure's code.
-_CONTINUING = ("profile", "compare")
+_CONTINUING = ("profile", "compare", "doctor")
 _WARNING = re.compile(r"^\S+\.py:\d+: \w*Warning: ", re.M)
 #: An exception that a process of the engine did not expect.
 _HIDDEN = re.compile(r"^error: .*the engine failed: \w*(Error|Exception|Infer|Lower)\b", re.M)
