@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coremlscope.base.units import format_bytes, format_duration
+from coremlscope.base.units import format_bytes, format_duration, format_share
 from coremlscope.reports.page import render_html_trace
 from coremlscope.results.aggregate import Aggregate, aggregate
 from tests.support.browser import Drive
@@ -54,6 +54,7 @@ def test_a_million_events_open_quickly_and_stay_small(drive: Drive, tmp_path: Pa
 
 
 def _cells(row: Aggregate) -> list[str]:
-    times = (row.total_s, row.mean_s, row.min_s, row.median_s, row.p95_s, row.p99_s, row.max_s)
+    total, share = format_duration(row.total_s), format_share(row.share)
+    times = (row.mean_s, row.min_s, row.median_s, row.p95_s, row.p99_s, row.max_s)
     size = format_bytes(row.bytes) if row.bytes else ""
-    return [row.model, row.kind, f"{row.count:,}", *map(format_duration, times), size]
+    return [row.model, row.kind, f"{row.count:,}", total, share, *map(format_duration, times), size]
