@@ -12,12 +12,12 @@ import msgspec.structs
 from coremlscope.base.errors import UsageError
 from coremlscope.base.findings import Finding
 from coremlscope.describe.comparison.alignment import align
-from coremlscope.devices.unit import UNITS
+from coremlscope.devices.unit import UNITS, ComputeUnit
 from coremlscope.interop.listing import UNKNOWN_TYPE, Imported
 from coremlscope.planning.patterns.forms import BUFFERS
 from coremlscope.results.measurement import Measurement, Status
 from coremlscope.results.operations import OpTable
-from coremlscope.results.plan import Choice, Plan, PlannedOp, PlannedOps
+from coremlscope.results.plan import Choice, Plan, PlannedOp, PlannedOps, Support
 
 #: Core ML computes these when it compiles; plans do not list them.
 _FOLDED = "constexpr_"
@@ -126,30 +126,24 @@ def _moved(plan: Plan, file: OpTable, model: OpTable, rows: dict[int, int]) -> P
     functions = _functions(file, model)
     listed: list[tuple[int, PlannedOp]] = _inserted(plan, file, model, rows, left, functions)
     nowhere = {setting.compute_units: Choice() for setting in plan.settings}
+    unknown: dict[ComputeUnit, Support] = dict.fromkeys(UNITS, "unknown")
     for place, row in enumerate(model):
         there = rows.get(place)
         is_absent = row.function in functions.values() and not row.type.startswith(_FOLDED)
         if there is None and not is_absent:
             continue
-        planned = None if there is None else plan.ops[there]
-        listed.append(
-            (
-                place,
-                PlannedOp(
-                    id=row.id,
-                    type=row.type,
-                    name=row.name,
-                    function=row.function,
-                    outputs=row.outputs,
-                    output_names=row.output_names,
-                    supported=planned.supported if planned else dict.fromkeys(UNITS, "unknown"),
-                    cost_ms=planned.cost_ms if planned else {},
-                    cost_basis=planned.cost_basis if planned else {},
-                    why=planned.why if planned else (),
-                    choices=planned.choices if planned else nowhere,
-                ),
+        if there is None:
+            moved = msgspec.structs.replace(PlannedOp.of(row, nowhere), supported=unknown)
+        else:
+            planned = plan.ops[there]
+            moved = msgspec.structs.replace(
+                PlannedOp.of(row, planned.choices),
+                supported=planned.supported,
+                cost_ms=planned.cost_ms,
+                cost_basis=planned.cost_basis,
+                why=planned.why,
             )
-        )
+        listed.append((place, moved))
     listed.sort(key=lambda pair: (pair[0], not pair[1].inserted))
     settings = tuple(
         msgspec.structs.replace(

@@ -182,18 +182,14 @@ def plan_of(
         ),
         backends=dict(backends),
         ops=PlannedOps(
-            PlannedOp(
-                id=row.id,
-                type=row.type,
-                name=row.name,
-                function=row.function,
-                outputs=row.outputs,
-                output_names=row.output_names,
+            msgspec.structs.replace(
+                PlannedOp.of(
+                    row, {setting: Choice(backend=op.backend, unit=unit, planned_ms=ms, weight=weight)}
+                ),
                 supported={unit: op.supported.get(unit, "unknown") for unit in UNITS},
                 cost_ms=op.cost_ms,
                 cost_basis=dict.fromkeys(op.cost_ms, planner),
                 why=op.reasons,
-                choices={setting: Choice(backend=op.backend, unit=unit, planned_ms=ms, weight=weight)},
             )
             for row, op, unit, ms, weight in zip(table, ops, places, costs, weights, strict=True)
         ),

@@ -14,7 +14,7 @@ from coremlscope.base.findings import Confidence
 from coremlscope.base.units import format_cost, format_duration, short_repr
 from coremlscope.devices.unit import SETTINGS, UNIT_WORDS, UNITS, ComputeUnit, ComputeUnits
 from coremlscope.results.left_out import LEFT_OUT_AT_MOST
-from coremlscope.results.operations import OpTable
+from coremlscope.results.operations import OpRow, OpTable
 
 #: Whether a unit can run an operation; `unknown` where no rule covers it.
 Support = Literal["yes", "no", "unknown"]
@@ -141,6 +141,19 @@ class PlannedOp(msgspec.Struct, frozen=True, kw_only=True):
     advice: tuple[Reason, ...] = ()
     doubts: tuple[Reason, ...] = ()
     choices: Mapping[ComputeUnits, Choice]
+
+    @classmethod
+    def of(cls, row: OpRow, choices: Mapping[ComputeUnits, Choice]) -> PlannedOp:
+        """Returns an operation of an op table of which nothing is known but where it goes."""
+        return cls(
+            id=row.id,
+            type=row.type,
+            name=row.name,
+            function=row.function,
+            outputs=row.outputs,
+            output_names=row.output_names,
+            choices=choices,
+        )
 
     @property
     def graph(self) -> str:

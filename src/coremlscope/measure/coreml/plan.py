@@ -141,18 +141,7 @@ def empty_plan(ops: OpTable) -> Plan:
         os=f"macOS {macos_version()}",
         cost_model="this Mac",
         backends=dict(UNIT_OF.items()),
-        ops=PlannedOps(
-            PlannedOp(
-                id=row.id,
-                type=row.type,
-                name=row.name,
-                function=row.function,
-                outputs=row.outputs,
-                output_names=row.output_names,
-                choices={"all": Choice()},
-            )
-            for row in ops
-        ),
+        ops=PlannedOps(PlannedOp.of(row, {"all": Choice()}) for row in ops),
         settings=(SettingPlan(compute_units="all", functions=totals),),
     )
 

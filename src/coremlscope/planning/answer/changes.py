@@ -215,10 +215,11 @@ def rank(
     if marked or not time:
         return (*marked, *saving)
     first = f"{time[0].part} takes {time[0].share * 100:.0f} % of the time"
+    saves = f"saves {LEAST_GAIN * 100:.0f} % or more"
     if has_settings_alone:
-        text = f"no other setting is faster, and changes of the model were not tried with this one: {first}"
+        text = f"no other setting {saves}, and changes of the model were not tried with this one: {first}"
     else:
-        text = f"nothing known saves {LEAST_GAIN * 100:.0f} % or more: {first}"
+        text = f"nothing known {saves}: {first}"
     limit = Proposal(
         id="limit",
         text=text,
