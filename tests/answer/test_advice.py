@@ -12,10 +12,12 @@ import pytest
 
 from coremlscope import api
 from coremlscope.base.errors import CoremlscopeError
+from coremlscope.base.figures import Figure
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.model.ir import DType, Model, Program
 from coremlscope.planning.advice import RULES
+from coremlscope.planning.answer.changes import rank
 from coremlscope.planning.rewrites.transforms import parse_transform
 from coremlscope.results.answer import Answer, Proposal
 from coremlscope.runtime.execution.random_weights import with_random_weights
@@ -114,3 +116,27 @@ def _check_on(path: Path, folder: Path, devices: tuple[str, ...]) -> None:
         _check(path, devices, folder)
     except CoremlscopeError as error:
         pytest.skip(f"nothing is said of it: {error.message}")
+
+
+def test_what_was_planned_again_stands_before_a_larger_promise() -> None:
+    profile = api.answer(MODELS[_BUILT[0][0]][0][0], "m1")
+    shown, time = profile.estimates[0], profile.answers[0].time
+
+    def change(id_: str, saved: float, is_planned_again: bool) -> Proposal:
+        before = shown.latency.value
+        after = Figure(before * (1 - saved), before * (1 - saved), before * (1 - saved), "estimated")
+        return Proposal(
+            id=id_,
+            text=id_,
+            certainty="unclear",
+            before_s=before,
+            after=after,
+            is_planned_again=is_planned_again,
+        )
+
+    changes = [change("promised", 0.6, False), change("small", 0.1, True), change("large", 0.3, True)]
+    assert [one.id for one in rank(changes, shown, time, has_settings_alone=False)] == [
+        "large",
+        "small",
+        "promised",
+    ]

@@ -195,6 +195,8 @@ def rank(
 ) -> tuple[Proposal, ...]:
     """Returns changes by gain, overlaps marked; the limit comes first where none saves a visible part.
 
+    What was planned again stands before what was not: a promise of a part may be more than the whole gives.
+
     Args:
         changes: The changes.
         shown: The estimate that they are about.
@@ -204,12 +206,12 @@ def rank(
     whole = shown.latency.value
     gaining = [one for one in changes if one.saved_s >= LEAST_GAIN * whole]
     saving = [replace(one, after=None) for one in changes if one not in gaining and one.saved_bytes]
-    gaining.sort(key=lambda one: -one.saved_s)
+    gaining.sort(key=lambda change: (not change.is_planned_again, -change.saved_s))
     setting = next((one for one in gaining if one.id == "setting"), None)
-    if setting is not None and setting.after is not None and setting.after.value < _MUCH_FASTER * whole:
+    if setting is not None and setting.saved_s > (1 - _MUCH_FASTER) * whole:
         # A line of code: named among the first, whatever larger changes of the model save.
-        gaining.remove(setting)
-        gaining.insert(0 if not gaining or setting.saved_s >= gaining[0].saved_s else 1, setting)
+        place = gaining.index(setting)
+        gaining.insert(min(place, 1), gaining.pop(place))
     marked = [replace(one, overlaps=_overlaps(one, gaining[:place])) for place, one in enumerate(gaining)]
     saving.sort(key=lambda one: -one.saved_bytes)
     if marked or not time:
