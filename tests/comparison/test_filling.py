@@ -109,13 +109,6 @@ def test_power_modes_are_recorded_and_never_mixed(monkeypatch: pytest.MonkeyPatc
     assert list(modes) == []
 
 
-def test_the_power_mode_of_this_machine_does_not_matter_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    modes: Iterator[str] = iter(["normal", "low power"])
-    monkeypatch.setattr(filling, "power_mode", lambda: next(modes))
-    (profile,) = fill([("a", GOOD)], SETTINGS[:1], TIMER, power_matters=False)
-    assert len(profile.measurements) == 1
-
-
 def test_this_host() -> None:
     engine = ScriptedEngine(clock=ScriptedClock(), run_s=(0.25,))
     settings = Settings(iterations=3, compile_iterations=1, load_iterations=3)

@@ -14,7 +14,7 @@ import pytest
 from coremlscope.base.errors import CoremlscopeError, EngineError, MissingDependencyError, UsageError
 from coremlscope.cli import main
 from coremlscope.formats import container
-from coremlscope.measure.coreml.device.devicectl import ask, explain_failure, list_phones
+from coremlscope.measure.runner.devicectl import ask, explain_failure, list_phones
 from coremlscope.measure.runner.phone import PhoneResults, PhoneTimeouts, measure_on_phone
 from coremlscope.measure.runner.request import RunnerSettings
 from coremlscope.measure.runner.xcode import build_app
@@ -249,8 +249,6 @@ def test_phones_of_unknown_models_are_named(package: Path, scene: Scene, tmp_pat
         (["--precision", "fp16"], "--precision fp16 has no effect"),
         (["--engine", "onnxruntime"], "--engine has no effect"),
         (["--input", "x=1"], "--input has no effect"),
-        (["--through", "coremltools", "--shape", "x=2x8"], "coremltools cannot choose"),
-        (["--through", "phone"], "invalid way to a device 'phone'"),
     ],
 )
 def test_options_that_do_not_fit(
@@ -299,7 +297,7 @@ def test_both_forms_of_the_list_of_devices(monkeypatch: pytest.MonkeyPatch) -> N
     simulator = {"identifier": "3", "hardwareProperties": {"deviceType": "iPhone", "reality": "simulated"}}
     watch = {"identifier": "4", "hardwareProperties": {"deviceType": "appleWatch"}}
     answers = {"devices": [new, old, simulator, watch, {"hardwareProperties": {}}, "odd"]}
-    monkeypatch.setattr("coremlscope.measure.coreml.device.devicectl.ask", lambda *_: answers)
+    monkeypatch.setattr("coremlscope.measure.runner.devicectl.ask", lambda *_: answers)
     first, second = list_phones()
     assert (first.name, first.system, first.state) == ("A", "iOS 18.2", "connected")
     assert (second.name, second.model, second.state) == ("B", "iPad mini", "disconnected")

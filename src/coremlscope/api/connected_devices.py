@@ -1,8 +1,4 @@
-"""Measures models on a connected iPhone or iPad, through coremltools or by the runner, as profiles.
-
-coremltools' remote device takes ML Programs with arrays as inputs; the runner takes every model, and adds
-compilations, Core ML's plan, memory and power modes. Neither is confirmed on a device yet.
-"""
+"""Measures models on a connected iPhone or iPad by the runner, as profiles. Not yet confirmed on a device."""
 
 from __future__ import annotations
 
@@ -11,38 +7,29 @@ import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import msgspec.structs
 
 from coremlscope.api.assemble import assemble, with_plans, with_plans_by_rules
 from coremlscope.api.imported import import_files
 from coremlscope.api.own_measurements.using import forecast_subject
-from coremlscope.api.sources import Forecaster, failure_of, fill_profiles
-from coremlscope.base.errors import CoremlscopeError, UsageError
+from coremlscope.api.sources import Forecaster, failure_of
+from coremlscope.base.errors import CoremlscopeError
 from coremlscope.base.writing import write_draft
 from coremlscope.devices import find_device, product_name
 from coremlscope.formats import container
 from coremlscope.measure.contract import MeasuredModel, Progress
-from coremlscope.measure.coreml.device.measurer import device_measurer
 from coremlscope.measure.runner.phone import PhoneResults, measure_on_phone
 from coremlscope.measure.runner.request import RunnerSettings
 from coremlscope.model.ir import Model
-from coremlscope.results.measurement import Settings
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
-
-#: How a device is measured.
-Route = Literal["coremltools", "runner"]
-#: Request to coremltools' remote device; see `device_measurer`.
-_COMPILES, _LOADS = 1, 3
 
 
 def measure_on_device(
     *sources: str | os.PathLike[str] | Model,
     on_device: str,
     team: str,
-    through: Route | None = None,
     settings: RunnerSettings | None = None,
     devices: Sequence[str] = (),
     os: str | None = None,
@@ -56,7 +43,6 @@ def measure_on_device(
             finding.
         on_device: The name or identifier of the device, or `any`.
         team: The development team that signs the app: `A1B2C3D4E5`.
-        through: `runner` for our app, which None stands for, or `coremltools` for its remote device.
         settings: What is measured; by default everything of `RunnerSettings`.
         devices: Chips or devices to plan and estimate for: `m1`, `iphone-15-pro`.
         os: The version of their systems; the newest known one of each by default.
@@ -64,12 +50,11 @@ def measure_on_device(
         changed: Called with all profiles whenever one of them changed.
 
     Returns:
-        A profile for each model, with a measurement for each setting and power mode, and by the runner with
-        Core ML's plans.
+        A profile for each model, with a measurement for each setting and power mode, and Core ML's plans.
 
     Raises:
-        UsageError: This is not a Mac, an argument is wrong, or coremltools cannot measure what is asked for.
-        MissingDependencyError: Xcode or coremltools is not installed.
+        UsageError: This is not a Mac, or an argument is wrong.
+        MissingDependencyError: Xcode is not installed.
         EngineError: The app cannot be built, installed or started.
     """
     wanted = settings or RunnerSettings()
@@ -78,17 +63,6 @@ def measure_on_device(
     forecaster = partial(forecast_subject, devices=chosen, settings=settings_of_plans) if chosen else None
     opened = [_open(source) for source in sources]
     models = [one for _, one in opened if isinstance(one, Model)]
-    if through == "coremltools":
-        _check_for_coremltools(wanted)
-        with device_measurer(on_device, team) as measurer:
-            return fill_profiles(
-                opened,
-                lambda _: (measurer, _settings_for_coremltools(wanted)),
-                power_matters=False,
-                forecaster=forecaster,
-                progress=progress,
-                changed=changed,
-            )
     found = None
     if models:
         found = measure_on_phone(models, wanted, name=on_device, team=team, progress=progress)
@@ -105,30 +79,6 @@ def _open(source: str | os.PathLike[str] | Model) -> tuple[str, Model | Coremlsc
         return str(source), container.read(source)
     except CoremlscopeError as error:
         return str(source), error
-
-
-def _needs_runner(settings: RunnerSettings) -> bool:
-    return bool(settings.function or settings.shapes) or settings.power_mode != "current"
-
-
-def _check_for_coremltools(settings: RunnerSettings) -> None:
-    if _needs_runner(settings):
-        raise UsageError(
-            "coremltools cannot choose functions, shapes and power modes on a device", "use --through runner"
-        )
-
-
-def _settings_for_coremltools(settings: RunnerSettings) -> list[Settings]:
-    return [
-        Settings(
-            compute_units=units,
-            iterations=settings.iterations,
-            compile_iterations=_COMPILES,
-            load_iterations=_LOADS,
-            seed=settings.seed,
-        )
-        for units in settings.compute_units
-    ]
 
 
 def _profiles(

@@ -49,7 +49,6 @@ def fill_profiles(
     choose: Choice,
     *,
     inputs: Mapping[str, Any] | None = None,
-    power_matters: bool = True,
     forecaster: Forecaster | None = None,
     finish: Callable[[MeasuredModel, Profile], Profile] = lambda _, profile: profile,
     progress: Progress | None = None,
@@ -63,8 +62,6 @@ def fill_profiles(
         sources: The models, each with its name; profiles stay as they are.
         choose: Chooses what measures a model, and the settings.
         inputs: Values of inputs by name, for every model that has them; absent ones are synthetic.
-        power_matters: False if another machine runs the models, so that this machine's power mode is
-            irrelevant.
         forecaster: Returns plans and estimates of a model; None for none.
         finish: Completes the profile of a model that was measured.
         progress: Called after each repetition.
@@ -101,7 +98,7 @@ def fill_profiles(
                 if measurer is None:
                     break
                 what = f"measure {wanted.compute_units}" if len(settings) > 1 else "measure"
-                work = partial(_measure, measurer, subject, wanted, given, progress, power_matters)
+                work = partial(_measure, measurer, subject, wanted, given, progress)
                 measured = filling.attempt(index, what, work)
                 filling.add_measurement(index, measured)
                 if measured is not None and is_interrupted(measured):
@@ -135,12 +132,11 @@ def _measure(
     settings: Settings,
     inputs: Mapping[str, Any],
     progress: Progress | None,
-    power_matters: bool,
 ) -> Measurement:
     wanted = resolve_settings(subject.model, settings, inputs)
-    before = power_mode() if power_matters else ""
+    before = power_mode()
     measured = measurer.measure(subject, wanted, inputs=inputs, progress=progress)
-    after = power_mode() if power_matters else ""
+    after = power_mode()
     if before != after:
         raise EngineError(
             f"the power mode changed from {before or 'unknown'} to {after or 'unknown'} while this was timed",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from coremlscope.results.measurement import Measurement
 
 #: A first compilation for the Neural Engine can take minutes; who wants to wait calls `profile`.
-_LONGEST_S = 120.0
+_LONGEST_S = 30.0
 _BRIEF = Effort(compile_iterations=1, load_iterations=1, timeout_s=_LONGEST_S)
 
 

@@ -22,7 +22,7 @@ _ITERATIONS, _COMPILES, _LOADS, _WARMUPS = 50, 10, 10, 5
 
 
 def add_on_device(parser: argparse.ArgumentParser, where: str = "on that device: ") -> None:
-    """Adds `--on-device`, `--team`, `--through` and `--power-mode`; `where` begins the help of the last."""
+    """Adds `--on-device`, `--team` and `--power-mode`; `where` begins the help of the last."""
     parser.add_argument(
         "--on-device",
         metavar="NAME",
@@ -33,13 +33,6 @@ def add_on_device(parser: argparse.ArgumentParser, where: str = "on that device:
         metavar="ID",
         default="",
         help="the development team that signs the app on that device: A1B2C3D4E5",
-    )
-    parser.add_argument(
-        "--through",
-        metavar="HOW",
-        type=one_of("way to a device", "coremltools", "runner"),
-        help="runner for the app of `coremlscope runner`, or coremltools for its remote device (default:"
-        " runner)",
     )
     add_power_mode(parser, where)
 
@@ -58,7 +51,7 @@ def add_power_mode(parser: argparse.ArgumentParser, where: str = "") -> None:
 
 def is_on_device(arguments: argparse.Namespace) -> bool:
     """Returns whether a connected device is asked for, even if its name is missing."""
-    return arguments.on_device is not None or bool(arguments.team or arguments.through)
+    return arguments.on_device is not None or bool(arguments.team)
 
 
 def check_power_mode(arguments: argparse.Namespace) -> None:
@@ -138,7 +131,6 @@ def measure_connected(
         *models,
         on_device=arguments.on_device or "",
         team=arguments.team,
-        through=arguments.through,
         settings=wanted,
         devices=arguments.device,
         os=arguments.os,

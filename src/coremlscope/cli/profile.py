@@ -59,7 +59,7 @@ Core ML or of a Neural Engine. With --device the profile also contains plans and
 every setting of compute units.
 
 With --on-device, Core ML is measured on a connected iPhone or iPad by an app of our own, which is
-built and started for it, or by coremltools' remote device.
+built and started for it.
 
 examples:
   coremlscope profile model.mlpackage

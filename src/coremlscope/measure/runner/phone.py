@@ -22,13 +22,12 @@ import msgspec
 
 from coremlscope.base.errors import EngineError, UsageError
 from coremlscope.base.site import page
-from coremlscope.measure.coreml.device.devicectl import (
+from coremlscope.measure.runner.devicectl import (
     Phone,
     ask,
     check_team,
     devicectl_command,
     explain_failure,
-    list_phones,
     ready_phone,
     wake,
 )
@@ -113,7 +112,7 @@ def measure_on_phone(
         raise UsageError("no device is named", "use --on-device NAME, or --on-device any")
     check_team(team)
     require_xcode()
-    phone = ready_phone(list_phones, name)
+    phone = ready_phone(name)
     report = progress or (lambda *_: None)
     with tempfile.TemporaryDirectory(prefix="coremlscope-runner-", ignore_cleanup_errors=True) as folder:
         project = Path(folder) / "Runner"

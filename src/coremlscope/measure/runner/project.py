@@ -10,7 +10,7 @@ from pathlib import Path
 
 from coremlscope.base.errors import UsageError
 from coremlscope.base.writing import check_folder, new_content, write_draft
-from coremlscope.measure.coreml.device.devicectl import check_team
+from coremlscope.measure.runner.devicectl import check_team
 from coremlscope.measure.runner.request import RunnerSettings, write_payload
 from coremlscope.model.ir import Model
 

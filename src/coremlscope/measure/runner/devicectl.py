@@ -10,7 +10,7 @@ import json
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ _WAKE_S = 30.0
 _UNREACHABLE = ("unavailable",)
 _READY = "connected"
 _KINDS = ("iphone", "ipad")
-#: Form of Apple's identifiers of teams. coremltools puts it into a line for the shell.
+#: Form of Apple's identifiers of teams.
 _TEAM = re.compile(r"[A-Z0-9]{10}")
 _HINT = "connect it by cable, unlock it, and trust this Mac on it"
 
@@ -239,24 +239,20 @@ def wake(identifier: str) -> None:
         return
 
 
-def ready_phone(
-    listed: Callable[[], Sequence[Phone]], name: str, open_connection: Callable[[str], None] = wake
-) -> Phone:
+def ready_phone(name: str) -> Phone:
     """Returns the iPhone or iPad that is meant, once its connection is open.
 
     Args:
-        listed: Lists the devices known to this Mac, in the order in which `any` takes them.
         name: A name, identifier or UDID; or `any` for the first device that is connected or can be.
-        open_connection: Lets the device with an identifier open its connection.
 
     Raises:
         UsageError: There is no such device, there are several, or it is not ready.
         EngineError: The devices cannot be listed.
     """
-    phone = _choose(listed(), name)
+    phone = _choose(list_phones(), name)
     if phone.state != _READY:
-        open_connection(phone.identifier)
-        phone = _choose(listed(), phone.identifier)
+        wake(phone.identifier)
+        phone = _choose(list_phones(), phone.identifier)
     if phone.state != _READY:
         raise UsageError(f"{phone.name!r} is not connected but {phone.state}, and could not be woken", _HINT)
     if phone.developer_mode == "disabled":

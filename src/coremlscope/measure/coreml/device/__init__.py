@@ -1,1 +1,0 @@
-"""Measuring with Core ML on an iPhone or iPad that is connected to this Mac."""
