@@ -7,7 +7,7 @@ import pytest
 
 from coremlscope.base.errors import CorruptModelError
 from coremlscope.model import ir
-from coremlscope.runtime.execution.wiring import bind_stages, stage_names, wire
+from coremlscope.runtime.execution.wiring import bind_functions, stage_names, wire
 from tests.support.ir_models import array_feature
 from tests.support.pipelines import arithmetic, described, image_feature, pipeline, scene_print, tripler
 
@@ -39,7 +39,7 @@ def test_names_like_apples_defaults_stay_unique() -> None:
 
 def test_ids_begin_with_the_stage() -> None:
     whole = pipeline(A, B, pipeline(A, B, arithmetic("mul", "b", "a")), names=("outer",))
-    (found,) = bind_stages(whole)
+    (found,) = bind_functions(whole)
     assert found.bound is not None
     assert [op.id for op in found.bound.function.graph.ops] == ["outer/model0/main/0"]
     assert found.bound.function.name == "outer/model0/main"
@@ -121,9 +121,11 @@ def test_shapes_follow_from_the_requested_ones() -> None:
     image, middle = (image_feature(name, "RGB", flexible) for name in ("image", "middle"))
     # The description of the second stage allows one size only.
     stages = tripler(image, middle), tripler(image_feature("middle"), image_feature("last"))
-    found = bind_stages(pipeline([image], [image_feature("last")], *stages), {"image": (4, 6)})
+    found = bind_functions(pipeline([image], [image_feature("last")], *stages), None, {"image": (4, 6)})
     assert [bound.shapes for bound in found] == [{"image": (4, 6)}, {}]
-    unread = bind_stages(pipeline([image_feature("image")], [array_feature("print", (2048,))], scene_print()))
+    unread = bind_functions(
+        pipeline([image_feature("image")], [array_feature("print", (2048,))], scene_print())
+    )
     assert [bound.bound for bound in unread] == [None]
 
 

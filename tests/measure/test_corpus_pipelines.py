@@ -14,7 +14,7 @@ from coremlscope.formats import container
 from coremlscope.model import ir
 from coremlscope.results.measurement import Settings
 from coremlscope.runtime.execution.pipeline import open_predictor
-from coremlscope.runtime.execution.wiring import is_external, wire
+from coremlscope.runtime.execution.wiring import wire
 from tests.support.measuring import measure
 
 pytestmark = pytest.mark.corpus
@@ -37,7 +37,7 @@ def test_every_pipeline_is_profiled(corpus: Path) -> None:
         stages = wire(model).stages
         if any(isinstance(stage.model.content, ir.Opaque) for stage in stages):
             continue
-        absent = [stage.name for stage in stages if is_external(stage.model)]
+        absent = [stage.name for stage in stages if stage.model.content.absent]
         profile = measure(model, _QUICK)
         assert [stage.name for stage in profile.measurement.stages] == [stage.name for stage in stages], path
         assert [stage.name for stage in profile.measurement.stages if stage.absent] == absent, path

@@ -36,7 +36,7 @@ from coremlscope.interop.join import join
 from coremlscope.interop.listing import Imported, ListingOrigin
 from coremlscope.interop.origin import find_origin, named_origin
 from coremlscope.interop.source import SourceFile
-from coremlscope.model.ir import Model, Pipeline, Program
+from coremlscope.model.ir import Model
 from coremlscope.planning.hazards.summary import describe_model
 from coremlscope.results.model import FunctionSummary, ModelSummary
 from coremlscope.results.operations import OpTable
@@ -344,7 +344,7 @@ def _required_importer(source: SourceFile) -> Importer:
 
 def _shared_functions(model: Model, found: Sequence[Imported]) -> list[str]:
     """The functions of the model that a file lists, the default one if there is none."""
-    if isinstance(model.content, Pipeline) or not isinstance(model.content, Program):
+    if not model.content.functions:
         return []
     listed = {name for one in found for name in one.ops.functions}
     return [name for name in model.description.functions if name in listed]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coremlscope.base.errors import UsageError
-from coremlscope.model.ir import Model, Pipeline
+from coremlscope.model.ir import Model
 from coremlscope.model.subject import Source
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def export(
     from coremlscope.runtime.execution.wiring import interface_of
 
     model, target = read(source), Path(path)
-    if not isinstance(model.content, Pipeline):
+    if not model.content.models:
         return export_onnx(model, target, function=function, shapes=shapes)
     interface_of(model, function)
     if target.suffix.lower() == ".onnx":

@@ -43,7 +43,6 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.model.ir import Pipeline
 
     output: Path = arguments.output
     if output.suffix.lower() == ".parquet":
@@ -54,7 +53,7 @@ def _run(arguments: argparse.Namespace) -> int:
     model = api.read(arguments.model)
     if not may_be_folder:
         check_file(output)
-    elif isinstance(model.content, Pipeline):
+    elif model.content.models:
         check_folder(output)
     else:
         raise _no_onnx_name(output)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from coremlscope.model.ir import DType, Model, Pipeline, TensorType, describe_type
+from coremlscope.model.ir import DType, Model, TensorType, describe_type
 from coremlscope.ops.view import BoundGraph, BoundValue, OpView
 from coremlscope.results.evidence import OpForm
-from coremlscope.runtime.execution.binding import bind_model, program_of
-from coremlscope.runtime.execution.wiring import bind_stages
+from coremlscope.runtime.execution.wiring import bind_functions
 
 #: Longer lists may be weights.
 _LONGEST = 16
@@ -20,15 +19,8 @@ def list_forms(model: Model) -> dict[str, OpForm]:
 
     Weights may be absent, and are not read; flexible inputs have their default shapes.
     """
-    return {view.op.id: _form(view) for graph in _graphs(model) for view in _walk(graph)}
-
-
-def _graphs(model: Model) -> Iterator[BoundGraph]:
-    if isinstance(model.content, Pipeline):
-        yield from (one.bound.graph for one in bind_stages(model, None) if one.bound is not None)
-    elif program_of(model) is not None:
-        for name in model.description.functions:
-            yield bind_model(model, name).graph
+    bound = (one.bound for one in bind_functions(model, every=True))
+    return {view.op.id: _form(view) for one in bound if one is not None for view in _walk(one.graph)}
 
 
 def _walk(graph: BoundGraph) -> Iterator[OpView]:

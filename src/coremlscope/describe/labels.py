@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coremlscope.model.ir import Constant, External, Graph, Model, Nested, Pipeline, Program, Value
+from coremlscope.model.ir import Constant, Graph, Model, Nested, Value
 from coremlscope.results.model import ClassLabels
 from coremlscope.runtime.execution.binding import choose_function
 
@@ -14,16 +14,14 @@ _FIRST_LABELS_OF_EXTERNAL = 100
 
 def find_labels(model: Model, function: str) -> ClassLabels | None:
     """Returns the classes of a function, or of a pipeline's last classifier; None where there are none."""
-    match model.content:
-        case Program():
-            return _labels_of_graph(choose_function(model, function).function.graph)
-        case Pipeline(models=models):
-            found = (find_labels(stage, stage.description.default) for stage in reversed(models))
-            return next((labels for labels in found if labels is not None), None)
-        case content:
-            labels = getattr(content, "labels", ())
-            most = _FIRST_LABELS_OF_EXTERNAL if isinstance(content, External) else _FIRST_LABELS
-            return ClassLabels(len(labels), tuple(labels[:most])) if labels else None
+    content = model.content
+    if content.functions:
+        return _labels_of_graph(choose_function(model, function).function.graph)
+    most = _FIRST_LABELS_OF_EXTERNAL if content.absent else _FIRST_LABELS
+    if content.labels:
+        return ClassLabels(len(content.labels), tuple(content.labels[:most]))
+    found = (find_labels(stage, stage.description.default) for stage in reversed(content.models))
+    return next((labels for labels in found if labels is not None), None)
 
 
 def _labels_of_graph(graph: Graph) -> ClassLabels | None:

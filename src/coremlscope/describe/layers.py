@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from coremlscope.model.ir import Model, Program
+from coremlscope.model.ir import Model
 from coremlscope.results.model import READ_BY
 
 #: The number of reasons that are listed.
@@ -17,8 +17,6 @@ def describe_assumptions(model: Model) -> Iterator[tuple[str, str]]:
     if model.reader:
         yield READ_BY, model.reader
     yield from (("assumed", remark) for remark in model.remarks)
-    if not isinstance(model.content, Program):
-        return
     layers = [layer for function in model.content.functions.values() for layer in function.layers]
     reasons = Counter(
         (layer.type, layer.problem or layer.doubt) for layer in layers if layer.problem or layer.doubt

@@ -10,7 +10,7 @@ from coremlscope.base.units import shown
 from coremlscope.describe.stages import list_blobs
 from coremlscope.devices.release import OSRelease
 from coremlscope.formats.platforms import first_release, oldest_version, opset_of
-from coremlscope.model.ir import Model, Pipeline, Program
+from coremlscope.model.ir import Content, Model
 from coremlscope.runtime.execution.binding import share
 
 #: Types of operations up to which each is listed.
@@ -49,21 +49,19 @@ def find_load_problem(model: Model, system: OSRelease) -> LoadProblem | None:
 def _requirements(model: Model, stage: str = "") -> Iterator[tuple[int, str]]:
     """Yields specification versions that a model needs, and what needs them, the most general first."""
     where = f" of {stage}" if stage else ""
-    program = model.content if isinstance(model.content, Program) else None
-    if program is not None and program.is_core_ai:
+    if model.content.is_core_ai:
         yield model.spec_version, "Core AI needs"
         return
     # Files without a version are read as those of the first one.
     version = max(model.spec_version, 1)
     yield version, f"specification version {version}{where} needs"
-    if isinstance(model.content, Pipeline):
-        for number, (name, inner) in enumerate(zip(model.content.names, model.content.models, strict=True)):
-            yield from _requirements(inner, f"the stage {shown(name)}" if name else f"stage {number}")
-    if program is not None and not program.is_network:
-        yield from _opset_requirements(program, where)
+    for number, (name, inner) in enumerate(zip(model.content.names, model.content.models, strict=True)):
+        yield from _requirements(inner, f"the stage {shown(name)}" if name else f"stage {number}")
+    if model.content.is_typed:
+        yield from _opset_requirements(model.content, where)
 
 
-def _opset_requirements(program: Program, where: str) -> Iterator[tuple[int, str]]:
+def _opset_requirements(program: Content, where: str) -> Iterator[tuple[int, str]]:
     """Yields the versions of the functions' opsets, and of operations that these do not contain."""
     newer: dict[int, set[str]] = {}
     for function in program.functions.values():

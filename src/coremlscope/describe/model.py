@@ -39,15 +39,12 @@ from coremlscope.model.features.description import describe_flexibility
 from coremlscope.model.ir import (
     ArrayFeature,
     DType,
-    External,
     Feature,
     FeatureType,
     FunctionDescription,
     Graph,
     ImageFeature,
     Model,
-    Opaque,
-    Pipeline,
     StateFeature,
     TensorType,
     describe_type,
@@ -61,7 +58,7 @@ from coremlscope.results.left_out import LeftOut
 from coremlscope.results.model import FeatureSummary, FunctionSummary, ModelSummary, WorkSummary
 from coremlscope.results.operations import OpRow, OpTable
 from coremlscope.runtime.execution.binding import bind_model, choose_function, program_of, share
-from coremlscope.runtime.execution.wiring import BoundStage, bind_stages, stage_key
+from coremlscope.runtime.execution.wiring import StageFunction, bind_functions
 
 
 def describe_model(
@@ -88,7 +85,7 @@ def describe_model(
     described = model.description.functions
     first = _first_function(model, function)
     bind_shapes(described.get(first, model.description.main), shapes)
-    stages = bind_stages(model, shapes) if isinstance(model.content, Pipeline) else []
+    stages = bind_functions(model, None, shapes) if model.content.models else ()
     names = sorted(described, key=lambda name: name != first)
     functions = tuple(_function(model, name, shapes if name == first else None) for name in names)
     if stages:
@@ -148,21 +145,13 @@ def list_operations(
         UsageError: The model has no such function.
     """
     lister = ArgumentLister() if with_arguments else None
-    if program_of(model) is not None:
-        names = list(functions) or [model.description.default]
-        rows = [
-            row
-            for index, name in enumerate(names)
-            for graph in [bind_model(model, name, None if index else shapes).graph]
-            for row in _list_ops(graph, name, lister, _flows(model, graph))
-        ]
-    elif isinstance(model.content, Pipeline):
-        stages = bind_stages(model, shapes)
-        passed = trace_stages(stages)
-        listed = (row for stage in stages for row in _list_stage(stage, lister))
-        rows = [(row, (*passed.get(row.id, ()), *makers)) for row, makers in listed]
-    else:
-        rows = []
+    first, *others = functions or [model.description.default]
+    bound = [*bind_functions(model, first, shapes)]
+    passed = trace_stages(bound)
+    if not model.content.models:
+        bound += (one for name in others for one in bind_functions(model, name))
+    listed = (row for one in bound for row in _list_function(one, lister))
+    rows = [(row, (*passed.get(row.id, ()), *makers)) for row, makers in listed]
     places = {row.id: place for place, (row, _) in enumerate(rows)}
     table = OpTable.of(
         replace(row, inputs=tuple(places[maker] for maker in makers if maker in places))
@@ -181,7 +170,7 @@ def _first_function(model: Model, function: str | None) -> str:
     return first
 
 
-def _merged(whole: FunctionSummary, stages: Sequence[BoundStage]) -> FunctionSummary:
+def _merged(whole: FunctionSummary, stages: Sequence[StageFunction]) -> FunctionSummary:
     """Returns the interface of a pipeline with the totals over its stages."""
     parts = [_function(one.stage.model, one.stage.model.description.default, one.shapes) for one in stages]
     ops, compute = (sum((Counter(getattr(p, name)) for p in parts), Counter()) for name in ("ops", "compute"))
@@ -200,12 +189,13 @@ def _merged(whole: FunctionSummary, stages: Sequence[BoundStage]) -> FunctionSum
 _Listed = tuple[OpRow, tuple[str, ...]]
 
 
-def _list_stage(bound: BoundStage, lister: ArgumentLister | None) -> Iterator[_Listed]:
-    """Yields the operations of a stage; a stage that cannot be run, or is not read, is a single row."""
-    stage = bound.stage
-    if bound.bound is not None:
-        key = stage_key(stage.name, bound.bound.function.graph.name)
-        yield from _list_ops(bound.bound.graph, key, lister)
+def _list_function(one: StageFunction, lister: ArgumentLister | None) -> Iterator[_Listed]:
+    """Yields the operations of a function; a stage that cannot be run, or is not read, is a single row."""
+    stage = one.stage
+    if one.bound is not None:
+        yield from _list_ops(one.bound.graph, one.key, lister, _flows(stage.model, one.bound.graph))
+        return
+    if not stage.name:  # a whole model of which nothing is known has no rows
         return
     id_ = row_id(stage)
     outputs = tuple(describe_feature(feature.type) for feature in stage.description.outputs)
@@ -222,7 +212,7 @@ def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | Non
     interface = model.description.functions[name]
     preprocessing: dict[str, str] = {}
     bound: BoundFunction | None = None
-    if not isinstance(model.content, (Pipeline, Opaque, External)):
+    if program_of(model) is not None:
         bound = bind_model(model, name, shapes)
         body = bound.function
         preprocessing = {found.input: found.text for found in find_preprocessing(body, interface)}

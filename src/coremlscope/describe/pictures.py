@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 
-from coremlscope.describe.stages import programs_of
-from coremlscope.model.ir import Argument, Constant, Function, Graph, ImageFeature, Model, Op, Pipeline
+from coremlscope.model.ir import Argument, Constant, Function, Graph, ImageFeature, Model, Op
 
 #: The least and the largest value that a result can have.
 _Range = tuple[float, float]
@@ -52,15 +51,15 @@ _FIXED: Mapping[str, _Range] = {
 
 def describe_dark_pictures(model: Model) -> Iterator[str]:
     """Yields a clause for each image output of a program, no pipeline, that ends with values of at most 1."""
-    for program in () if isinstance(model.content, Pipeline) else programs_of(model):
-        for name, interface in model.description.functions.items():
-            function = program.functions.get(name) or next(iter(program.functions.values()))
-            images = [
-                feature.name
-                for feature in interface.outputs
-                if isinstance(feature.type, ImageFeature) and feature.type.color_space != "GRAYSCALE_FLOAT16"
-            ]
-            yield from _find(function, images) if images else ()
+    functions = model.content.functions
+    for name, interface in model.description.functions.items() if functions else ():
+        function = functions.get(name) or next(iter(functions.values()))
+        images = [
+            feature.name
+            for feature in interface.outputs
+            if isinstance(feature.type, ImageFeature) and feature.type.color_space != "GRAYSCALE_FLOAT16"
+        ]
+        yield from _find(function, images) if images else ()
 
 
 def _find(function: Function, images: list[str]) -> Iterator[str]:

@@ -23,7 +23,6 @@ from coremlscope.model.ir import (
     Model,
     Nested,
     Op,
-    Pipeline,
     Program,
     SerializedModel,
     SoundAnalysisPreprocessing,
@@ -38,7 +37,7 @@ from coremlscope.model.ir import (
 from coremlscope.ops.classical import CLASSICAL_TYPES
 from coremlscope.results.model import COMPILED_BY, StageSummary, WeightGroup
 from coremlscope.runtime.execution.binding import program_of, share
-from coremlscope.runtime.execution.wiring import BoundStage, Stage, stage_key
+from coremlscope.runtime.execution.wiring import Stage, StageFunction, stage_key
 
 _Pairs = tuple[tuple[str, str], ...]
 
@@ -61,10 +60,9 @@ def list_blobs(model: Model) -> Sequence[BlobData]:
 
 def programs_of(model: Model) -> Iterator[Program]:
     """Yields the program of a model, or the programs of all stages of a pipeline."""
-    if isinstance(model.content, Pipeline):
-        for stage in model.content.models:
-            yield from programs_of(stage)
-    elif (program := program_of(model)) is not None:
+    for stage in model.content.models:
+        yield from programs_of(stage)
+    if (program := program_of(model)) is not None:
         yield program
 
 
@@ -73,7 +71,7 @@ def row_id(stage: Stage) -> str:
     return stage_key(stage.name, "main")
 
 
-def trace_stages(stages: Sequence[BoundStage]) -> dict[str, tuple[str, ...]]:
+def trace_stages(stages: Sequence[StageFunction]) -> dict[str, tuple[str, ...]]:
     """Traces values between stages.
 
     Args:
@@ -103,7 +101,7 @@ def trace_stages(stages: Sequence[BoundStage]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _makers(bound: BoundStage) -> dict[str, str]:
+def _makers(bound: StageFunction) -> dict[str, str]:
     """Returns the operation that makes each output of a stage, by the output's name."""
     if bound.bound is None:
         return {feature.name: row_id(bound.stage) for feature in bound.stage.description.outputs}
@@ -115,12 +113,12 @@ def _read(op: Op) -> Iterator[Value]:
         yield from (argument for argument in arguments if isinstance(argument, Value))
 
 
-def summarise_stages(stages: Sequence[BoundStage]) -> tuple[StageSummary, ...]:
+def summarise_stages(stages: Sequence[StageFunction]) -> tuple[StageSummary, ...]:
     """Describes each stage of a pipeline."""
     return tuple(map(_summarise, stages))
 
 
-def _summarise(bound: BoundStage) -> StageSummary:
+def _summarise(bound: StageFunction) -> StageSummary:
     model, interface = bound.stage.model, bound.stage.description
     program = None if bound.bound is None else program_of(model)
     weights = () if program is None else group_weights(program)
@@ -144,7 +142,7 @@ def _feature(feature: Feature) -> tuple[str, str]:
 
 def why_absent(model: Model) -> str:
     """Returns why a model cannot be run here, as the end of a sentence; empty where it can."""
-    return getattr(model.content, "absent", "")
+    return model.content.absent
 
 
 def describe_external(model: Model) -> _Pairs:

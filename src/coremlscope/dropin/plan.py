@@ -123,8 +123,6 @@ def _by_operation(
     """Each operation that is planned, by its identity; the operation is kept so that it stays its own."""
     for stage in wire(model).stages:
         content, description = stage.model.content, stage.model.description
-        if not isinstance(content, ir.Program):
-            continue
         for function, body in content.functions.items():
             # As in coremltools, whose plans are those of the default function.
             if function in description.functions and function != description.default:

@@ -40,16 +40,15 @@ def model_structure(model: ir.Model) -> Any:
     """
     from coremltools.models.compute_plan import MLModelStructure
 
-    if isinstance(model.content, ir.Program) and model.kind != "mlProgram":
-        return MLModelStructure(neuralnetwork=_network(model.content), program=None, pipeline=None)
-    if isinstance(model.content, ir.Program):
-        return MLModelStructure(neuralnetwork=None, program=_program(model.content), pipeline=None)
-    if isinstance(model.content, ir.Pipeline):
-        return MLModelStructure(neuralnetwork=None, program=None, pipeline=_pipeline(model.content))
-    return MLModelStructure(neuralnetwork=None, program=None, pipeline=None)
+    content = model.content
+    return MLModelStructure(
+        neuralnetwork=_network(content) if content.is_network else None,
+        program=_program(content) if content.is_typed else None,
+        pipeline=_pipeline(content) if content.models else None,
+    )
 
 
-def _network(program: ir.Program) -> Any:
+def _network(program: ir.Content) -> Any:
     from coremltools.models.compute_plan import (
         MLModelStructureNeuralNetwork,
         MLModelStructureNeuralNetworkLayer,
@@ -69,7 +68,7 @@ def _network(program: ir.Program) -> Any:
     return MLModelStructureNeuralNetwork(layers=layers)
 
 
-def _program(program: ir.Program) -> Any:
+def _program(program: ir.Content) -> Any:
     from coremltools.models.compute_plan import MLModelStructureProgram, MLModelStructureProgramFunction
 
     functions = {
@@ -81,7 +80,7 @@ def _program(program: ir.Program) -> Any:
     return MLModelStructureProgram(functions=functions)
 
 
-def _pipeline(pipeline: ir.Pipeline) -> Any:
+def _pipeline(pipeline: ir.Content) -> Any:
     from coremltools.models.compute_plan import MLModelStructurePipeline
 
     structures = map(model_structure, pipeline.models)

@@ -160,7 +160,7 @@ def _read_model(spec: Message, open_storage: StorageOpener) -> ir.Model:
     if kind not in _NETWORKS:
         description = read_description(spec.description, functions)
     files = {str(resolve_weight_name(s.name)): s.size for s in storages.values()}
-    if isinstance(content, ir.Pipeline):
+    if content.models:
         files = {file.name: file.size for stage in content.models for file in stage.weight_files}
     return ir.Model(
         spec_version=spec.specificationVersion,

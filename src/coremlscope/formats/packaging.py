@@ -48,7 +48,7 @@ def write_mlpackage(model: ir.Model, path: str | os.PathLike[str], *, overwrite:
         ModelError: A weight file of `model` is damaged.
     """
     target = Path(path)
-    if not isinstance(model.content, ir.Program):
+    if not model.content.functions:
         raise OutputError(f"models of type {model.kind} cannot be written", "only ML Programs can be written")
     check_package(target, overwrite=overwrite)
     try:
@@ -180,7 +180,6 @@ class _Constants(contextlib.AbstractContextManager["_Constants"]):
 
 
 def _missing_blobs(model: ir.Model) -> Iterator[BlobData]:
-    assert isinstance(model.content, ir.Program)
     for function in model.content.functions.values():
         for op in function.graph.walk():
             arguments = (argument for group in op.inputs.values() for argument in group)

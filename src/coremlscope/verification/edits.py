@@ -16,7 +16,6 @@ from coremlscope.model.ir import (
     Function,
     Model,
     Op,
-    Program,
     TensorType,
     Value,
     constant,
@@ -26,12 +25,11 @@ from coremlscope.model.ir.rewriting import constants_of, with_ops
 
 def with_function(model: Model, name: str, function: Function) -> Model:
     """Returns a model with another body of one of its functions."""
-    assert isinstance(model.content, Program)
     functions = {
         key: function if key == name or len(model.content.functions) == 1 else body
         for key, body in model.content.functions.items()
     }
-    return replace(model, content=replace(model.content, functions=functions))
+    return model.with_functions(functions)
 
 
 def set_constant(function: Function, changes: Mapping[tuple[str, str], Array]) -> Function:

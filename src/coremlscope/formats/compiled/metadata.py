@@ -264,7 +264,7 @@ def describe_model(model: ir.Model, name: str) -> list[dict[str, Any]]:
         "generatedClassName": re.sub(r"\W", "_", name),
         "method": "predict",
     }
-    if not isinstance(model.content, ir.Program) or model.content.is_network:
+    if not model.content.is_typed:
         return [content]
     functions = model.content.functions
     content |= _write_function(functions[description.default])

@@ -91,8 +91,8 @@ def compile_into(model: ir.Model, source: Path, folder: Path, name: str, copy: C
         ModelError: A weight file is damaged.
         OSError: A file cannot be written.
     """
-    if isinstance(model.content, ir.Program) and not model.content.is_network:
-        _write_program(model, model.content, folder, name, copy)
+    if model.content.is_typed:
+        _write_program(model, model.program, folder, name, copy)
     else:
         write_source(source, folder, copy)
     metadata = json.dumps(describe_model(model, path_text(Path(name))), indent=2, ensure_ascii=False)

@@ -18,7 +18,6 @@ from coremlscope.model.ir import (
     Function,
     Metadata,
     Model,
-    Program,
     RangeShapes,
     Shape,
     TensorType,
@@ -53,12 +52,9 @@ def model_of_graph(onnx: OnnxModel) -> Model:
         return translate(onnx.graph, onnx.opset, _whole(onnx), types=types)
 
     def specialise(shapes: Mapping[str, Shape]) -> Function:
-        model = make(shapes)
-        assert isinstance(model.content, Program)
-        return replace(model.content.functions[FUNCTION], specialise=specialise)
+        return replace(make(shapes).content.functions[FUNCTION], specialise=specialise)
 
     model = make({})
-    assert isinstance(model.content, Program)
     function = replace(model.content.functions[FUNCTION], specialise=specialise)
     description = model.description.main
     inputs = [
@@ -74,7 +70,7 @@ def model_of_graph(onnx: OnnxModel) -> Model:
             model.description,
             functions={FUNCTION: replace(description, inputs=tuple(inputs), outputs=tuple(outputs))},
         ),
-        content=replace(model.content, functions={FUNCTION: function}),
+        content=replace(model.program, functions={FUNCTION: function}),
         metadata=Metadata(
             user_defined={**onnx.metadata, "producer": onnx.producer, "opset": str(onnx.opset)},
         ),
@@ -157,7 +153,6 @@ def _inferred(onnx: OnnxModel, shapes: Mapping[str, Shape]) -> dict[str, tuple[i
     for name, shape in shapes.items():
         types[name] = replace(types[name], shape=shape)
     content = translate(onnx.graph, onnx.opset, _whole(onnx), types=types).content
-    assert isinstance(content, Program)
     return {
         value.name: tuple(size or 0 for size in value.type.shape or ())
         for op in content.functions[FUNCTION].graph.ops

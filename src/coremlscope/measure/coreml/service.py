@@ -29,7 +29,7 @@ from coremlscope.measure.coreml.timing_child import CoreMLTimingRequest
 from coremlscope.measure.coreml.units import OTHER_UNITS, effective_units, unit_findings
 from coremlscope.measure.coreml.values import RESULTS, STATES, load_values, save_arrays, save_values
 from coremlscope.model.features import dummy_values
-from coremlscope.model.ir import Array, Model, Pipeline
+from coremlscope.model.ir import Array, Model
 from coremlscope.results.measurement import Settings
 from coremlscope.runtime.execution.wiring import input_functions, interface_of
 
@@ -122,7 +122,7 @@ def prepare_request(
     """
     path = compiled or readable_by_core_ml(model.source, folder)
     function, interface = interface_of(model, settings.function or None)
-    bodies = input_functions(model, None if isinstance(model.content, Pipeline) else function)
+    bodies = input_functions(model, function)
     synthetic = dummy_values(interface, *bodies, seed=settings.seed, shapes=settings.shapes)
     save_values(interface, {**synthetic, **inputs}, folder)
     request = CoreMLTimingRequest(

@@ -38,7 +38,6 @@ from coremlscope.model.ir import (
     FunctionDescription,
     ImageFeature,
     Model,
-    Program,
 )
 from coremlscope.results.runner_record import model_name
 from coremlscope.runtime.execution.wiring import input_functions, interface_of
@@ -108,7 +107,7 @@ def write_payload(folder: Path, models: Sequence[Model], settings: RunnerSetting
     if not models:
         raise UsageError("no model is named", "name the models to measure")
     for model in models:
-        if isinstance(model.content, Program) and model.content.is_core_ai:
+        if model.content.is_core_ai:
             raise UnsupportedModelError(
                 f"the runner measures Core ML, and {model.source or 'a model'} is a Core AI model",
                 "give the Core ML model of the same program",

@@ -27,7 +27,7 @@ from coremlscope.model.ir.external import (
     WordTagger,
     how_to_run,
 )
-from coremlscope.model.ir.graph import CORE_AI, Argument, Function, Graph, Layer, Op, Program, Value
+from coremlscope.model.ir.graph import CORE_AI, Argument, Content, Function, Graph, Layer, Op, Program, Value
 from coremlscope.model.ir.kinds import KIND_NAMES, kind_name, kind_with_article
 from coremlscope.model.ir.model import (
     ArrayFeature,
@@ -74,6 +74,7 @@ __all__ = [
     "Classical",
     "CompiledModel",
     "Constant",
+    "Content",
     "CustomModel",
     "DType",
     "DataSource",

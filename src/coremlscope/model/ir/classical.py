@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from coremlscope.model.ir.graph import Content
 
-class Classical:
+
+class Classical(Content):
     """The parameters of a classical model: each type in `coremlscope.ops.classical` derives a Struct.
 
     Attributes:

@@ -11,14 +11,14 @@ from typing import ClassVar
 
 import msgspec
 
-from coremlscope.model.ir.graph import CORE_AI
+from coremlscope.model.ir.graph import CORE_AI, Content
 from coremlscope.model.ir.types import Shape
 
 _IN_SYSTEM = "its network is part of Apple's systems and not of the file"
 _IN_LANGUAGE = "its parameters can only be read by Apple's Natural Language framework"
 
 
-class VisionFeaturePrint(msgspec.Struct, frozen=True):
+class VisionFeaturePrint(msgspec.Struct, Content, frozen=True):
     """A network of Apple's Vision framework that turns an image into features.
 
     Attributes:
@@ -50,7 +50,7 @@ class VisionFeaturePrint(msgspec.Struct, frozen=True):
         return {}
 
 
-class AudioFeaturePrint(msgspec.Struct, frozen=True):
+class AudioFeaturePrint(msgspec.Struct, Content, frozen=True):
     """A network of Apple's Sound Analysis framework that turns audio samples into features.
 
     Attributes:
@@ -68,7 +68,7 @@ class AudioFeaturePrint(msgspec.Struct, frozen=True):
         return dict.fromkeys(names, (512,)) if (self.extractor, self.version) == ("sound", 1) else {}
 
 
-class SoundAnalysisPreprocessing(msgspec.Struct, frozen=True):
+class SoundAnalysisPreprocessing(msgspec.Struct, Content, frozen=True):
     """The preprocessing of audio samples in Apple's Sound Analysis framework.
 
     Attributes:
@@ -100,7 +100,7 @@ class LanguageFacts(msgspec.Struct, frozen=True):
     words: int = 0
 
 
-class _OfLanguage(msgspec.Struct, frozen=True, kw_only=True):
+class _OfLanguage(msgspec.Struct, Content, frozen=True, kw_only=True):
     """The common part of the Natural Language framework's models.
 
     Attributes:
@@ -152,7 +152,7 @@ class WordEmbedding(_OfLanguage, frozen=True):
     kind: ClassVar[str] = "wordEmbedding"
 
 
-class CustomModel(msgspec.Struct, frozen=True):
+class CustomModel(msgspec.Struct, Content, frozen=True):
     """A model that is implemented by a class of an app.
 
     Attributes:
@@ -172,7 +172,7 @@ class CustomModel(msgspec.Struct, frozen=True):
         return {}
 
 
-class LinkedModel(msgspec.Struct, frozen=True):
+class LinkedModel(msgspec.Struct, Content, frozen=True):
     """A link to another model file.
 
     Attributes:
@@ -190,7 +190,7 @@ class LinkedModel(msgspec.Struct, frozen=True):
         return {}
 
 
-class SerializedModel(msgspec.Struct, frozen=True):
+class SerializedModel(msgspec.Struct, Content, frozen=True):
     """A model in a proprietary format.
 
     Attributes:
@@ -208,7 +208,7 @@ class SerializedModel(msgspec.Struct, frozen=True):
         return {}
 
 
-class CompiledModel(msgspec.Struct, frozen=True):
+class CompiledModel(msgspec.Struct, Content, frozen=True):
     """A model that Apple's compiler has written in a format of which only the interface is known.
 
     Attributes:
@@ -245,7 +245,7 @@ External = (
 )
 
 
-def how_to_run(content: External) -> str:
+def how_to_run(content: Content) -> str:
     """Returns what is needed to run such a model, as a clause.
 
     (Source: Apple's documentation of the Natural Language framework.)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from coremlscope.model.ir.data import Constant
 from coremlscope.model.ir.types import Shape, ValueType
+
+if TYPE_CHECKING:
+    from coremlscope.model.ir.model import Model
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -147,7 +151,61 @@ class Function(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return self.name, self.opset, self.graph, self.attributes, self.layers
 
 
-class Program(msgspec.Struct, frozen=True, kw_only=True):
+class Content:
+    """What a model consists of. Each kind overrides what it has; the others have nothing of it.
+
+    Who walks over functions or stages of any model needs no class of content.
+    """
+
+    __slots__ = ()
+
+    @property
+    def kind(self) -> str:
+        """Apple's name of the model type: `mlProgram`, `treeEnsembleClassifier`, …"""
+        raise NotImplementedError
+
+    @property
+    def functions(self) -> Mapping[str, Function]:
+        """The functions of a program by name."""
+        return {}
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """The models of a pipeline, in order."""
+        return ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of these models; empty strings for models without a name."""
+        return ()
+
+    @property
+    def labels(self) -> Sequence[str | int]:
+        """The classes of a classifier without operations."""
+        return ()
+
+    @property
+    def absent(self) -> str:
+        """Why the computation is not in the file, as a clause; empty where it is."""
+        return ""
+
+    @property
+    def is_network(self) -> bool:
+        """True for a neural network, whose layers do not specify a precision."""
+        return False
+
+    @property
+    def is_typed(self) -> bool:
+        """True for a program whose operations declare the types of their results: no neural network."""
+        return False
+
+    @property
+    def is_core_ai(self) -> bool:
+        """True for a program of Core AI, which Core ML does not run."""
+        return False
+
+
+class Program(msgspec.Struct, Content, frozen=True, kw_only=True):
     """An ML Program, or a neural network translated into the same operations.
 
     Attributes:
@@ -167,10 +225,12 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_network(self) -> bool:
-        """True for a neural network, whose layers do not specify a precision."""
         return self.kind not in ("mlProgram", CORE_AI)
 
     @property
+    def is_typed(self) -> bool:
+        return self.kind in ("mlProgram", CORE_AI)
+
+    @property
     def is_core_ai(self) -> bool:
-        """True for a program of Core AI, which Core ML does not run."""
         return self.kind == CORE_AI

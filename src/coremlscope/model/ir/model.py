@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from coremlscope.base.units import short_repr
 from coremlscope.model.ir.classical import Classical
 from coremlscope.model.ir.external import External
-from coremlscope.model.ir.graph import Program
+from coremlscope.model.ir.graph import Content, Function, Program
 from coremlscope.model.ir.types import DType
 
 
@@ -155,7 +156,7 @@ class Metadata(msgspec.Struct, frozen=True, kw_only=True):
     user_defined: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-class Opaque(msgspec.Struct, frozen=True):
+class Opaque(msgspec.Struct, Content, frozen=True):
     """Content of which only the kind is read.
 
     Attributes:
@@ -165,7 +166,7 @@ class Opaque(msgspec.Struct, frozen=True):
     kind: str
 
 
-class Pipeline(msgspec.Struct, frozen=True):
+class Pipeline(msgspec.Struct, Content, frozen=True):
     """A sequence of models, which take inputs of the pipeline and outputs of earlier models.
 
     Attributes:
@@ -234,3 +235,13 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def kind(self) -> str:
         """Apple's name of the model type: `mlProgram`, `neuralNetwork`, …"""
         return self.content.kind
+
+    @property
+    def program(self) -> Program:
+        """The content of a model that is known to be a program."""
+        assert isinstance(self.content, Program)
+        return self.content
+
+    def with_functions(self, functions: Mapping[str, Function]) -> Model:
+        """Returns a model that consists of a program, with other functions."""
+        return replace(self, content=replace(self.program, functions=functions))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coremlscope.model.ir import DType, Program, TensorType
+from coremlscope.model.ir import DType, TensorType
 from coremlscope.ops.half_precision import op_in_half_precision
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
@@ -53,10 +53,6 @@ def _floats(function: FunctionView) -> tuple[list[OpView], list[OpView]]:
     return half, single
 
 
-def _is_typed_program(function: FunctionView) -> bool:
-    return isinstance(function.model.content, Program) and not function.is_network
-
-
 def _in_fp16(function: FunctionView, views: Sequence[OpView]) -> Change:
     """Returns the change of operations to fp16; casts between them and other fp16 operations vanish."""
     chosen = {view.op.id for view in views}
@@ -84,7 +80,7 @@ def _in_fp16(function: FunctionView, views: Sequence[OpView]) -> Change:
 
 
 def _islands(function: FunctionView) -> Found | None:
-    half, single = _floats(function) if _is_typed_program(function) else ([], [])
+    half, single = _floats(function) if function.model.content.is_typed else ([], [])
     if not single or not half:
         return None
     what = "operation computes" if len(single) == 1 else "operations compute"
@@ -97,7 +93,7 @@ def _islands(function: FunctionView) -> Found | None:
 
 
 def _single(function: FunctionView) -> Found | None:
-    half, single = _floats(function) if _is_typed_program(function) else ([], [])
+    half, single = _floats(function) if function.model.content.is_typed else ([], [])
     if not single or half:
         return None
     return Found(

@@ -19,19 +19,16 @@ from coremlscope.base.units import shown
 from coremlscope.devices.unit import ComputeUnits
 from coremlscope.model.ir import (
     DType,
-    FunctionDescription,
     Layer,
-    Model,
-    Program,
     TensorType,
     Value,
     ValueType,
 )
 from coremlscope.ops import has_traits
-from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundGraph, OpView
 from coremlscope.planning.cost.latency.kernels import Flow, Fused, Kernel
+from coremlscope.runtime.execution.wiring import StageFunction
 
 #: Names in one sentence, and the longest of them.
 _NAMES, _LONGEST = 3, 48
@@ -99,29 +96,28 @@ class FunctionView:
     """A bound function with the properties that rules use.
 
     Args:
+        function: A function of a program.
+
+    Attributes:
         model: The model, or the stage of a pipeline.
         bound: The function, as Core ML computes it.
         description: Its interface.
         key: Its name in plans.
+        is_network: True for a neural network, whose layers have no types.
     """
 
-    def __init__(
-        self, model: Model, bound: BoundFunction, description: FunctionDescription, key: str
-    ) -> None:
-        self.model, self.bound, self.description, self.key = model, bound, description, key
-
-    @cached_property
-    def is_network(self) -> bool:
-        """True for a neural network, whose layers have no types."""
-        return isinstance(self.model.content, Program) and self.model.content.is_network
+    def __init__(self, function: StageFunction) -> None:
+        assert function.bound is not None
+        self.model, self.bound = function.stage.model, function.bound
+        self.description, self.key = function.description, function.key
+        self.is_network = self.model.content.is_network
 
     @cached_property
     def is_transformable(self) -> bool:
         """Whether `what-if` can apply the transforms of findings: to a network, or an ML Program of one
         function, that is neither compiled nor a stage."""
-        content = self.model.content
-        is_program = isinstance(content, Program) and len(content.functions) == 1
-        return is_program and self.model.container not in _FINISHED and "/" not in self.key
+        is_single = len(self.model.content.functions) == 1
+        return is_single and self.model.container not in _FINISHED and "/" not in self.key
 
     @cached_property
     def _fused(self) -> Fused:
@@ -159,9 +155,7 @@ class FunctionView:
     @cached_property
     def _declared(self) -> Mapping[str, ValueType]:
         """The types in the program, which is not bound to shapes, by the names of values."""
-        content = self.model.content
-        functions = content.functions if isinstance(content, Program) else {}
-        function = functions.get(self.key.rpartition("/")[2])
+        function = self.model.content.functions.get(self.key.rpartition("/")[2])
         ops = () if function is None else function.graph.walk()
         return {value.name: value.type for op in ops for value in op.outputs}
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from coremlscope.base.errors import MissingWeightsError
-from coremlscope.model.ir import Model, Program
+from coremlscope.model.ir import Model
 from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower
 from coremlscope.planning.advice import fusion, interface, layout, moves, precision, weights
 from coremlscope.planning.advice.rule import AdviceRule, FunctionView, Remark
 from coremlscope.planning.advice.wrong_values import CORE_ML_VALUE_RULES, VALUE_RULES
-from coremlscope.runtime.execution.binding import bind_model, choose_function
+from coremlscope.runtime.execution.wiring import bind_functions
 
 #: Raised by rules on the arguments of a damaged file.
 _UNKNOWN = (CannotInfer, CannotLower, MissingWeightsError, *CONTRADICTIONS)
@@ -29,10 +29,8 @@ def find_remarks(function: FunctionView) -> list[Remark]:
 
     A rule finds nothing where the arguments of a damaged file contradict each other.
     """
-    content = function.model.content
-    is_core_ai = isinstance(content, Program) and content.is_core_ai
     found = []
-    for rule in VALUE_RULES if is_core_ai else (*RULES, *CORE_ML_VALUE_RULES):
+    for rule in VALUE_RULES if function.model.content.is_core_ai else (*RULES, *CORE_ML_VALUE_RULES):
         try:
             one = rule.find(function)
         except _UNKNOWN:
@@ -49,5 +47,5 @@ def bind_default_function(model: Model) -> FunctionView:
     Raises:
         ModelError: The function cannot be read.
     """
-    chosen = choose_function(model, None)
-    return FunctionView(model, bind_model(model, chosen.name), chosen.description, chosen.name)
+    (function,) = bind_functions(model)
+    return FunctionView(function)

@@ -14,7 +14,7 @@ from coremlscope.devices.unit import SETTINGS, ComputeUnit
 from coremlscope.formats.packaging import spec_of
 from coremlscope.model.ir import Model
 from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
-from coremlscope.planning.forecast.functions import ModelFunction, functions_of
+from coremlscope.planning.forecast.functions import ModelFunction, planned_functions
 from coremlscope.planning.forecast.kernels import Kernels, Prediction
 from coremlscope.planning.forecast.placed import place_function
 from coremlscope.planning.forecast.what_if import estimate_saving
@@ -25,6 +25,7 @@ from coremlscope.planning.rewrites.clips import read_network, with_clips
 from coremlscope.planning.rewrites.table import REWRITES
 from coremlscope.planning.rewrites.transforms import parse_transform, why_not
 from coremlscope.results.estimate import Estimate
+from coremlscope.runtime.execution.wiring import bind_functions
 
 
 class ChangedModels:
@@ -59,7 +60,7 @@ class ChangedModels:
         for known, functions, kernels in self._divided:
             if known is model:
                 return functions, kernels
-        functions = functions_of(model, self._function, every=False, shapes=self._shapes)
+        functions = planned_functions(bind_functions(model, self._function, self._shapes))
         kernels = Kernels(functions, self._own)
         self._divided.append((model, functions, kernels))
         return functions, kernels

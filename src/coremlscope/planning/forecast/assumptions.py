@@ -11,7 +11,7 @@ from coremlscope.describe.loading import check_weights, find_load_problem
 from coremlscope.devices.release import OSRelease
 from coremlscope.model.features import bind_shapes
 from coremlscope.model.features.description import describe_flexibility, describe_shape
-from coremlscope.model.ir import ArrayFeature, Feature, FunctionDescription, ImageFeature, Model, Program
+from coremlscope.model.ir import ArrayFeature, Feature, FunctionDescription, ImageFeature, Model
 from coremlscope.runtime.execution.binding import share
 
 #: Inputs up to which each is listed.
@@ -157,7 +157,7 @@ def _weight_notes(model: Model) -> Iterator[str]:
 
 
 def _as_if(model: Model, system: OSRelease) -> str:
-    if _is_core_ai(model):
+    if model.content.is_core_ai:
         return "of a system that loads it"
     return f"of the same operations, converted for {system}"
 
@@ -166,7 +166,7 @@ def conversion_hint(model: Model, system: OSRelease) -> str:
     """Returns how to get a model that a system loads."""
     newer = "name a newer system (--os) or device"
     major, _ = system.core_ml
-    if isinstance(model.content, Program) and model.content.is_core_ai:
+    if model.content.is_core_ai:
         return f"convert the network to Core ML, or {newer}"
     if major < _FIRST_TARGET:
         return newer
@@ -176,7 +176,3 @@ def conversion_hint(model: Model, system: OSRelease) -> str:
     if major < _FIRST_WITH_STATES and len(functions) > 1:
         return f"several functions need a newer system: save each as a model of its own, or {newer}"
     return f"convert again with minimum_deployment_target=ct.target.iOS{major}, or {newer}"
-
-
-def _is_core_ai(model: Model) -> bool:
-    return isinstance(model.content, Program) and model.content.is_core_ai

@@ -19,7 +19,7 @@ from coremlscope.model.ir import Graph, Model
 from coremlscope.model.ir.rewriting import names_read
 from coremlscope.planning.cost.planned.rates import rate_table
 from coremlscope.planning.forecast.assumptions import shape_notes, system_notes, weight_notes
-from coremlscope.planning.forecast.functions import functions_of
+from coremlscope.planning.forecast.functions import planned_functions
 from coremlscope.planning.forecast.planner import plan_functions
 from coremlscope.planning.forecast.what_if import Estimator, estimate_saving
 from coremlscope.planning.placement.backend import BACKENDS_OF, Backend, PlannedCost, named
@@ -37,6 +37,7 @@ from coremlscope.results.explanation import (
 )
 from coremlscope.results.plan import DEFECTS, PlannedOp
 from coremlscope.runtime.execution.sequence_lengths import choose_lengths
+from coremlscope.runtime.execution.wiring import bind_functions
 
 #: Operations that are explained where a name selects more.
 _MOST = 5
@@ -81,7 +82,8 @@ def explain(
     lengths = choose_lengths(model, model.description.default, shapes or {})
     planned, estimators = plan_functions(model, chosen, compute_units, shapes=lengths)
     graphs = {
-        one.key: one.bound.function.graph for one in functions_of(model, None, every=True, shapes=lengths)
+        one.key: one.bound.function.graph
+        for one in planned_functions(bind_functions(model, None, lengths, every=True))
     }
     found = _select(planned, graphs, op)
     found.sort(key=lambda one: -(one[2].choices[compute_units].planned_ms or 0.0))

@@ -9,11 +9,12 @@ from coremlscope.devices.chip_files import newest_system
 from coremlscope.devices.release import OSRelease, macos
 from coremlscope.devices.unit import SETTING_WORDS, ComputeUnits
 from coremlscope.model.ir import Model
-from coremlscope.planning.forecast.functions import ModelFunction, functions_of, is_core_ai
+from coremlscope.planning.forecast.functions import ModelFunction, planned_functions
 from coremlscope.planning.hazards import HAZARDS, KnownHazard
 from coremlscope.planning.hazards.find import describe_hazard, find_in_function, find_in_model, find_placed
 from coremlscope.results.hazard import HAZARD_KINDS, Hazard
 from coremlscope.results.plan import Plan, PlanView
+from coremlscope.runtime.execution.wiring import bind_functions
 
 #: The rows that do not depend on the unit: no plan has them at its operations.
 _UNPLACED = tuple(row for row in HAZARDS if not row.units)
@@ -36,7 +37,7 @@ def find_hazards(
         ModelError: A function cannot be read.
     """
     found = [*find_in_model(model)]
-    for one in functions_of(model, None, every=True, shapes=None):
+    for one in planned_functions(bind_functions(model, every=True)):
         found += _of_function(one, systems, HAZARDS if view is None else _UNPLACED)
     if view is not None:
         found += find_placed(view.plan, view.compute_units)
@@ -51,7 +52,7 @@ def _merged(found: Sequence[Hazard]) -> list[Hazard]:
 def _of_function(
     one: ModelFunction, systems: Sequence[OSRelease], among: Sequence[KnownHazard]
 ) -> Iterator[Hazard]:
-    if is_core_ai(one.model):
+    if one.model.content.is_core_ai:
         return
     graph = one.graph_on(macos(newest_system()))
     views = [node.view for node in graph.walk() if not node.inserted]

@@ -20,7 +20,6 @@ from coremlscope.model.ir import (
     EnumeratedShapes,
     Feature,
     Model,
-    Program,
 )
 from coremlscope.planning.forecast.memory import MemoryModel, find_shortages
 from coremlscope.planning.forecast.planner import forecast
@@ -35,7 +34,7 @@ _LISTED = 4
 
 def largest_shapes(model: Model, function: str | None) -> dict[str, tuple[int, ...]]:
     """Returns the largest shape of every flexible input; empty if there is none, or one has no bound."""
-    if not isinstance(model.content, Program):
+    if not model.content.functions:
         return {}
     found = shapes_at_most(choose_function(model, function).description)
     return {} if any(math.prod(shape) > _MOST_ELEMENTS for shape in found.values()) else found

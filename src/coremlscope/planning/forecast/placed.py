@@ -12,7 +12,7 @@ from coremlscope.devices import ComputeUnit, ComputeUnits, Device
 from coremlscope.planning.cost.latency.core_ai import CROSSING_S
 from coremlscope.planning.cost.planned.prices import PlannedCosts, price
 from coremlscope.planning.cost.planned.rates import RateTable, rate_table
-from coremlscope.planning.forecast.functions import ModelFunction, is_core_ai
+from coremlscope.planning.forecast.functions import ModelFunction
 from coremlscope.planning.forecast.kernels import as_core_ai
 from coremlscope.planning.placement.core_ai import PREFERENCES, crossings, place_by_preference
 from coremlscope.planning.placement.coreml_view import CoreMLGraph
@@ -58,7 +58,7 @@ def place_function(
             no advice is looked for.
         rates: The rates behind planned costs; by default those of the device.
     """
-    if is_core_ai(function.model):
+    if function.model.content.is_core_ai:
         return _place_for_core_ai(function, device, settings, settings if advised is None else advised)
     again = tuple(settings if advised is None else advised)
     make = partial(_place, function, device, settings, rates or rate_table(device), again)

@@ -28,7 +28,7 @@ from coremlscope.planning.forecast.estimates import (
     refer_to_rows,
     time_shares,
 )
-from coremlscope.planning.forecast.functions import ModelFunction, functions_of, is_core_ai
+from coremlscope.planning.forecast.functions import ModelFunction, planned_functions
 from coremlscope.planning.forecast.hazards import describe_planned_hazards
 from coremlscope.planning.forecast.kernels import Kernels, Prediction
 from coremlscope.planning.forecast.memory import MemoryModel, find_shortages
@@ -57,6 +57,7 @@ from coremlscope.results.generation import TokenRate
 from coremlscope.results.left_out import LeftOut
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan, WhatIf
+from coremlscope.runtime.execution.wiring import bind_functions
 
 #: Devices and settings for which the step of a loop is listed.
 _LISTED = 3
@@ -158,36 +159,41 @@ def forecast(
         InputError: A shape is not allowed.
         UsageError: The model has no such function.
     """
-    functions = functions_of(model, function, every=every_function, shapes=shapes)
+    bound = bind_functions(model, function, shapes, every=every_function)
+    functions = planned_functions(bound)
     main = [one for one in functions if one.is_main]
-    whole = tabular_kernels(model, shapes) if with_estimates else []
+    whole = tabular_kernels(bound) if with_estimates else []
     if not (main or whole or not with_estimates):
-        raise nothing_known(model)
-    kernels = Kernels(main, own, whole, unestimated_stages(model))
+        raise nothing_known(model, bound)
+    kernels = Kernels(main, own, whole, unestimated_stages(bound))
     advised = settings if advised is None else advised
     places = _place_on_each(functions, devices, settings, kernels, advised)
 
-    first, about = unplanned_notes(model, shapes), [*weight_notes(model), *_remarks(functions)]
+    first, about = unplanned_notes(bound), [*weight_notes(model), *_remarks(functions)]
     if functions and not with_estimates:
         about += shape_notes(model, function, shapes)
     plans = []
     for one in places:
         system = system_notes(model, one.device.os, is_planned=bool(functions))
         notes = [*first, *system, *about, *_placement_notes(one.placed, settings[0])]
-        plan = _make_plan(ops, one, settings, notes, kernels.unknown, is_core_ai=is_core_ai(model))
+        plan = _make_plan(ops, one, settings, notes, kernels.unknown, is_core_ai=model.content.is_core_ai)
         plans.append(_with_estimates(_with_what_ifs(plan, functions, one), one))
 
     memory = MemoryModel.of(model, ops, function)
     findings = (
         *find_shortages(memory, devices),
         *describe_planned_hazards(main, plans, advised or settings),
-        *_remarks_on(main, places, advised, is_core_ai=is_core_ai(model)),
+        *_remarks_on(main, places, advised, is_core_ai=model.content.is_core_ai),
     )
     if not with_estimates:
         return Forecast(plans=tuple(plans), findings=findings)
 
     make = partial(
-        estimate_predictions, memory=memory, ops=ops, is_core_ai=is_core_ai(model), with_faster=with_faster
+        estimate_predictions,
+        memory=memory,
+        ops=ops,
+        is_core_ai=model.content.is_core_ai,
+        with_faster=with_faster,
     )
     estimates: list[Estimate] = []
     for one, plan in zip(places, plans, strict=True):
@@ -253,7 +259,7 @@ def place_functions(
     """
     return {
         one.key: place_function(one, device, settings, None if with_advice else (), rates=rates).function
-        for one in functions_of(model, None, every=True, shapes=shapes)
+        for one in planned_functions(bind_functions(model, None, shapes, every=True))
     }
 
 
@@ -273,9 +279,10 @@ def record_prediction(
         InputError: A shape is not allowed.
         UsageError: The model has no such function.
     """
-    main = functions_of(model, function, every=False, shapes=shapes)
+    bound = bind_functions(model, function, shapes)
+    main = planned_functions(bound)
     kernels = Kernels(main)
-    left_out = (*unplanned_stages(model), kernels.unknown.text)
+    left_out = (*unplanned_stages(bound), kernels.unknown.text)
     why = ""
     if any(left_out) or not main:
         known = ", ".join(filter(None, left_out)) or "there are no operations"
@@ -303,7 +310,7 @@ def plan_functions(
     Raises:
         InputError: A shape is not allowed.
     """
-    functions = functions_of(model, None, every=True, shapes=shapes)
+    functions = planned_functions(bind_functions(model, None, shapes, every=True))
     kernels = Kernels([one for one in functions if one.is_main])
     (found,) = _place_on_each(functions, [device], (setting,), kernels, ())
     estimators: dict[str, Estimator] = {}
@@ -422,7 +429,7 @@ def _remarks(functions: Sequence[ModelFunction]) -> Iterator[str]:
     """Yields remarks that apply to every plan of a model."""
     if any(one.is_network for one in functions):
         yield _NETWORK
-    if any(is_core_ai(one.model) for one in functions):
+    if any(one.model.content.is_core_ai for one in functions):
         yield from _CORE_AI
 
 

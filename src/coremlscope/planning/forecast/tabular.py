@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from coremlscope.base.figures import Figure
-from coremlscope.model.ir import Classical, Model
 from coremlscope.ops.classical import CLASSICAL_TYPES
 from coremlscope.planning.cost.latency.kernels import Kernel, fuse
 from coremlscope.results.estimate import Estimate
-from coremlscope.runtime.execution.binding import bind_model
-from coremlscope.runtime.execution.wiring import shaped_stages
+from coremlscope.runtime.execution.wiring import StageFunction
 
 #: The factor to either end of the bound.
 _FACTOR = 5.0
 
 
-def tabular_kernels(model: Model, shapes: Mapping[str, Sequence[int]] | None) -> list[Kernel]:
+def tabular_kernels(functions: Sequence[StageFunction]) -> list[Kernel]:
     """Returns one kernel for each classical model, which Core ML runs on the CPU as a whole."""
     kernels: list[Kernel] = []
-    for stage, asked in shaped_stages(model, shapes):
-        if isinstance(stage.model.content, Classical):
-            bound = bind_model(stage.model, None, asked)
-            works = [CLASSICAL_TYPES[view.op.type].work(view) for view in bound.graph.ops]
-            for kernel, work in zip(fuse(bound.graph), works, strict=False):
+    for one in functions:
+        if one.bound is not None and not one.is_planned:
+            graph = one.bound.graph
+            works = [CLASSICAL_TYPES[view.op.type].work(view) for view in graph.ops]
+            for kernel, work in zip(fuse(graph), works, strict=False):
                 kernel.vector = work.flops
                 kernels.append(kernel)
     return kernels

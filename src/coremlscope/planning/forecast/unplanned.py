@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from coremlscope.base.errors import UnsupportedModelError
-from coremlscope.model.ir import Classical, Model, Pipeline, Program, kind_name, kind_with_article
-from coremlscope.runtime.execution.wiring import Stage, is_external, shaped_stages, wire
+from coremlscope.model.ir import Model, kind_name, kind_with_article
+from coremlscope.runtime.execution.wiring import Stage, StageFunction
 
 #: Stages of a pipeline up to which each is named.
 _NAMED = 4
 
 
-def is_unplanned(stage: Stage) -> bool:
-    """Returns whether a stage has no operations that could be planned."""
-    return not isinstance(stage.model.content, Program)
-
-
-def unplanned_stages(model: Model) -> tuple[str, ...]:
+def unplanned_stages(functions: Sequence[StageFunction]) -> tuple[str, ...]:
     """Returns the stages without operations, the model itself included, with their types in words."""
-    stages = [stage for stage in wire(model).stages if is_unplanned(stage)]
-    return _listed(stages)
+    return _listed([one.stage for one in functions if not one.is_planned])
 
 
-def unestimated_stages(model: Model) -> tuple[str, ...]:
+def unestimated_stages(functions: Sequence[StageFunction]) -> tuple[str, ...]:
     """Returns the stages of whose time nothing is known: those that are not in the file, or not read."""
-    stages = [stage for stage in wire(model).stages if is_unplanned(stage)]
-    return _listed([stage for stage in stages if not isinstance(stage.model.content, Classical)])
+    return _listed([one.stage for one in functions if one.bound is None])
 
 
-def unplanned_notes(model: Model, shapes: Mapping[str, Sequence[int]] | None) -> tuple[str, ...]:
+def unplanned_notes(functions: Sequence[StageFunction]) -> tuple[str, ...]:
     """Returns what is known of the placement of models and stages without operations."""
-    stages = [stage for stage, _ in shaped_stages(model, shapes) if is_unplanned(stage)]
-    outside = [stage for stage in stages if is_external(stage.model)]
+    stages = [one.stage for one in functions if not one.is_planned]
+    outside = [stage for stage in stages if stage.model.content.absent]
     inside = [stage for stage in stages if stage not in outside]
     notes = []
     if outside:
@@ -42,7 +35,7 @@ def unplanned_notes(model: Model, shapes: Mapping[str, Sequence[int]] | None) ->
             f" {', '.join(_listed(outside))}"
         )
     if len(inside) == 1 and not inside[0].name:
-        kind = kind_with_article(model.kind)
+        kind = kind_with_article(inside[0].model.kind)
         notes.append(f"Core ML runs {kind} on the CPU, as a whole; it has no operations to plan")
     elif inside:
         each = "each as a whole" if len(inside) > 1 else "as a whole"
@@ -50,11 +43,12 @@ def unplanned_notes(model: Model, shapes: Mapping[str, Sequence[int]] | None) ->
     return tuple(notes)
 
 
-def nothing_known(model: Model) -> UnsupportedModelError:
+def nothing_known(model: Model, functions: Sequence[StageFunction]) -> UnsupportedModelError:
     """Returns the error for a model of whose time nothing is known."""
     message = f"the latency of {kind_with_article(model.kind)} cannot be estimated"
-    if isinstance(model.content, Pipeline):
-        message = f"the latency of these stages cannot be estimated: {', '.join(unestimated_stages(model))}"
+    if functions[0].stage.name:
+        listed = ", ".join(unestimated_stages(functions))
+        message = f"the latency of these stages cannot be estimated: {listed}"
     return UnsupportedModelError(
         message,
         "what is part of the system or of an app is timed on a Mac or a device",

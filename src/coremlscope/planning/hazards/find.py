@@ -11,7 +11,7 @@ from coremlscope.base.units import shown
 from coremlscope.devices.catalog import find_device
 from coremlscope.devices.release import OSRelease
 from coremlscope.devices.unit import CPU, SETTINGS, UNIT_WORDS, UNITS, ComputeUnits
-from coremlscope.model.ir import Model, Pipeline, Program
+from coremlscope.model.ir import Model
 from coremlscope.ops.view import CONTRADICTIONS, BoundGraph, CannotInfer, CannotLower, OpView
 from coremlscope.planning.hazards import HAZARD_OF_RULE, HAZARDS
 from coremlscope.planning.hazards.hazard import GraphPattern, KnownHazard, OpPattern, Session
@@ -37,15 +37,14 @@ def find_in_model(model: Model) -> Iterator[Hazard]:
 
 
 def _check(model: Model, where: str) -> Iterator[Hazard]:
-    if isinstance(model.content, Program) and model.content.is_core_ai:
+    if model.content.is_core_ai:
         return
     for row in HAZARDS:
         for text in () if row.check is None else row.check(model):
             refused = "Core ML refuses this model: " if row.kind == "refused" else ""
             yield row.met(f"{refused}{where}{text}")
-    if isinstance(model.content, Pipeline):
-        for number, stage in enumerate(model.content.models):
-            yield from _check(stage, f"in {where.removeprefix('in ')}stage {number}, ")
+    for number, stage in enumerate(model.content.models):
+        yield from _check(stage, f"in {where.removeprefix('in ')}stage {number}, ")
 
 
 def find_in_session(session: Session) -> Iterator[Hazard]:
@@ -100,10 +99,8 @@ def find_everywhere(model: Model) -> Iterator[Hazard]:
     Functions that cannot be bound have none.
     """
     yield from (hazard for hazard in find_in_model(model) if hazard.confidence != "anecdotal")
-    program = model.content
-    for name in (
-        model.description.functions if isinstance(program, Program) and not program.is_core_ai else ()
-    ):
+    content = model.content
+    for name in model.description.functions if content.functions and not content.is_core_ai else ():
         with suppress(CoremlscopeError):
             graph = bind_model(model, name).graph
             views = list(_walk(graph))

@@ -22,8 +22,6 @@ from coremlscope.model.ir import (
     Int64Feature,
     ListType,
     Model,
-    Pipeline,
-    Program,
     RangeShapes,
     SequenceFeature,
     StateFeature,
@@ -124,8 +122,6 @@ def _newer_types(model: Model) -> Iterator[str]:
 
 
 def _ranks(model: Model) -> Iterator[str]:
-    if not isinstance(model.content, Program):
-        return
     for function in model.content.functions.values():
         # Only what the file itself names: operations that stand for a layer here may have more dimensions.
         layers = {name for layer in function.layers for name in layer.outputs}
@@ -143,9 +139,7 @@ def _is_computed(op_type: str) -> bool:
 
 
 def _image_channels(model: Model) -> Iterator[str]:
-    if not isinstance(model.content, Program) or model.content.is_network:
-        return
-    for name, interface in model.description.functions.items():
+    for name, interface in model.description.functions.items() if model.content.is_typed else ():
         function = model.content.functions.get(name)
         results = {} if function is None else {one.name: one.type for one in function.graph.outputs}
         for feature in interface.outputs:
@@ -165,23 +159,17 @@ def _image_channels(model: Model) -> Iterator[str]:
 
 
 def _classified_batches(model: Model) -> Iterator[str]:
-    from coremlscope.describe.stages import programs_of  # the rows are listed without it
-
-    for program in programs_of(model) if isinstance(model.content, Program) else ():
-        if program.is_network:
+    functions = model.content.functions.values() if model.content.is_typed else ()
+    for op in (op for function in functions for op in function.graph.walk() if op.type == "classify"):
+        given = next(iter(op.inputs.get("probabilities", ())), None)
+        type_ = None if given is None else given.type
+        if not isinstance(type_, TensorType):
             continue
-        for op in (op for function in program.functions.values() for op in function.graph.walk()):
-            if op.type != "classify":
-                continue
-            given = next(iter(op.inputs.get("probabilities", ())), None)
-            type_ = None if given is None else given.type
-            if not isinstance(type_, TensorType):
-                continue
-            count = _classes(next(iter(op.inputs.get("classes", ())), None))
-            if not type_.is_static:
-                yield "the shape of a classifier's probabilities is not fixed"
-            elif count is not None and type_.elements != count:
-                yield f"a classifier has {type_.elements} probabilities for {count} classes"
+        count = _classes(next(iter(op.inputs.get("classes", ())), None))
+        if not type_.is_static:
+            yield "the shape of a classifier's probabilities is not fixed"
+        elif count is not None and type_.elements != count:
+            yield f"a classifier has {type_.elements} probabilities for {count} classes"
 
 
 def _classes(argument: Argument | None) -> int | None:
@@ -222,14 +210,14 @@ def _predicted(
 
 
 def _network_inputs(model: Model) -> Iterator[str]:
-    if model.kind not in _NETWORKS or not isinstance(model.content, Program):
+    if not model.content.is_network:
         return
     inputs = model.description.main.inputs
     if inputs and all(feature.is_optional for feature in inputs):
         yield "every input of the neural network is optional"
     arrays = [(feature.name, feature.type) for feature in inputs if isinstance(feature.type, ArrayFeature)]
     legacy = [(name, type_) for name, type_ in arrays if type_.takes_sequences]
-    newer = _newer_layers(model.content)
+    newer = _newer_layers(model)
     if legacy and newer:
         yield (
             f"the layer type {newer[0]!r} is of iOS 13, but arrays are mapped to five dimensions"
@@ -252,9 +240,9 @@ def _shapes(type_: ArrayFeature) -> Iterator[Sequence[object]]:
             yield bounds
 
 
-def _newer_layers(program: Program) -> list[str]:
+def _newer_layers(model: Model) -> list[str]:
     fields = schema.message_class("NeuralNetworkLayer").DESCRIPTOR.fields_by_name
-    types = dict.fromkeys(layer.type for one in program.functions.values() for layer in one.layers)
+    types = dict.fromkeys(layer.type for one in model.content.functions.values() for layer in one.layers)
     return [name for name in types if name in fields and fields[name].number >= _FIRST_OF_IOS_13]
 
 
@@ -299,8 +287,6 @@ def _suppression(model: Model) -> Iterator[str]:
 
 
 def _passed_values(model: Model) -> Iterator[str]:
-    if not isinstance(model.content, Pipeline):
-        return
     interface = model.description.main
     known = {feature.name: feature.type for feature in interface.inputs}
     for number, stage in enumerate(model.content.models):
@@ -308,7 +294,7 @@ def _passed_values(model: Model) -> Iterator[str]:
         for feature in inner.inputs:
             yield from _passed(f"the input {feature.name!r} of stage {number}", feature, known)
         known |= {feature.name: feature.type for feature in inner.outputs}
-    for feature in interface.outputs:
+    for feature in interface.outputs if model.content.models else ():
         yield from _passed(f"the output {feature.name!r}", feature, known)
 
 

@@ -15,7 +15,6 @@ from coremlscope.model.ir import (
     Graph,
     ImageFeature,
     Model,
-    Program,
     RangeShapes,
     Shape,
     StateFeature,
@@ -35,7 +34,7 @@ _INTERFACE = "https://github.com/apple/coremltools/blob/main/mlmodel/src/Validat
 def _functions(model: Model) -> Iterator[tuple[FunctionDescription, Function]]:
     """Yields the functions of a program that is no network, each with its description."""
     program = model.content
-    if not isinstance(program, Program) or program.is_network:
+    if not program.is_typed:
         return
     only = next(iter(program.functions.values())) if len(program.functions) == 1 else None
     for name, interface in model.description.functions.items():
@@ -92,7 +91,7 @@ def _passed_through(model: Model) -> Iterator[str]:
 
 def _other_names(model: Model) -> Iterator[str]:
     program = model.content
-    if isinstance(program, Program) and not program.is_network and len(program.functions) > 1:
+    if program.is_typed and len(program.functions) > 1:
         for name in model.description.functions:
             if name not in program.functions:
                 yield f"the description has a function {shown(name)!r}, and the program has none of that name"

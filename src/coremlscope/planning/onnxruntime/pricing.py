@@ -18,7 +18,7 @@ from coremlscope.devices import CPU, ComputeUnit, ComputeUnits, Device
 from coremlscope.formats.onnx.graph import Graph, Node, OnnxModel, sort_nodes
 from coremlscope.formats.onnx.model import default_shapes
 from coremlscope.formats.onnx.network import Part, translate
-from coremlscope.model.ir import DType, Model, Program, TensorType
+from coremlscope.model.ir import DType, Model, TensorType
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.ops.spec import work_of
@@ -134,9 +134,8 @@ class Pricing:
             inputs=[one.name for one in self._model.free_inputs],
             outputs=[one.name for one in graph.outputs],
         )
-        content = translate(graph, self._model.opset, part, types=self._bound).content
-        assert isinstance(content, Program)
-        function = next(iter(content.functions.values()))
+        model = translate(graph, self._model.opset, part, types=self._bound)
+        (function,) = model.content.functions.values()
         bound = bind(function, OPS)
         types, works = dict(self._bound), dict[str, NodeWork]()
         for view in bound.graph.ops:

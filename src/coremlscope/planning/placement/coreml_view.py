@@ -24,7 +24,6 @@ from coremlscope.model.ir import (
     FunctionDescription,
     Model,
     Op,
-    Program,
     RangeShapes,
     StateType,
     TensorType,
@@ -248,7 +247,7 @@ def program_facts(model: Model, bound: BoundFunction, description: FunctionDescr
         weights_bytes=sum(file.size or 0 for file in model.weight_files),
         states=states,
         decodes=states > 0 or _has_cache(description),
-        runtime="Core AI" if isinstance(model.content, Program) and model.content.is_core_ai else "Core ML",
+        runtime="Core AI" if model.content.is_core_ai else "Core ML",
         inputs={feature.name: feature.type for feature in description.inputs},
         outputs={feature.name: feature.type for feature in description.outputs},
     )

@@ -13,7 +13,6 @@ from coremlscope.model.ir import (
     Function,
     Model,
     Op,
-    Program,
     TensorType,
     Value,
     constant,
@@ -30,19 +29,17 @@ def with_half_edges(model: Model) -> tuple[Model, int]:
     Returns:
         The model, and how many inputs and outputs are float16.
     """
-    program, main = model.content, model.description.main
-    assert isinstance(program, Program)
+    main = model.description.main
     names = {one.name for one in (*main.inputs, *main.outputs) if _is_single(one)}
-    ((name, function),) = program.functions.items()
+    ((name, function),) = model.content.functions.items()
     function = _with_half_outputs(_with_half_inputs(function, names), names)
     if model.spec_version < _IOS_16:
         function = replace(function, opset=_OPSET)
     described = replace(main, inputs=_halved(main.inputs), outputs=_halved(main.outputs))
     functions = {**model.description.functions, model.description.default: described}
     made = replace(
-        model,
+        model.with_functions({name: function}),
         spec_version=max(model.spec_version, _IOS_16),
-        content=replace(program, functions={name: function}),
         description=replace(model.description, functions=functions),
     )
     return made, len(names)

@@ -12,7 +12,6 @@ from coremlscope.model.ir import (
     Function,
     Model,
     Op,
-    Program,
     TensorType,
     Value,
     constant,
@@ -114,8 +113,6 @@ def _inside(op: Op) -> list[Op]:
 
 def _with_body(model: Model, change: Callable[[Function], Function]) -> Model:
     """Returns an ML Program with another body of its default function."""
-    program = model.content
-    assert isinstance(program, Program)
-    name = model.description.default if model.description.default in program.functions else "main"
-    functions = {**program.functions, name: change(program.functions[name])}
-    return replace(model, content=replace(program, functions=functions))
+    functions = model.content.functions
+    name = model.description.default if model.description.default in functions else "main"
+    return model.with_functions({**functions, name: change(functions[name])})

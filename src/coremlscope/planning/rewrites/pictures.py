@@ -22,7 +22,6 @@ from coremlscope.model.ir import (
     FunctionDescription,
     ImageFeature,
     Model,
-    Program,
     TensorType,
     constant,
 )
@@ -97,16 +96,15 @@ def with_image_inputs(model: Model, scaling: Scaling | None = None) -> tuple[Mod
         UnsupportedModelError: No array holds a picture, or the model does not scale pixels, so that it is not
             known what the array holds.
     """
-    program = model.content
-    assert isinstance(program, Program)
+    functions = model.content.functions
     found = [_as_image(*picture) for picture in find_pictures(bind_default_function(model))]
     images = {image.name: image for image in found if image is not None}
-    if not images or len(program.functions) != 1:
+    if not images or len(functions) != 1:
         raise UnsupportedModelError(
             "no input is an array of one picture in a model with one function",
             "declare images where the model is converted: ct.ImageType(…)",
         )
-    ((name, function),) = program.functions.items()
+    ((name, function),) = functions.items()
     main = model.description.main
     described = replace(main, inputs=tuple(images.get(feature.name, feature) for feature in main.inputs))
     for image in images.values():
@@ -120,13 +118,9 @@ def with_image_inputs(model: Model, scaling: Scaling | None = None) -> tuple[Mod
     if scaling is not None:
         for image in images.values():
             function = _scaled(function, image, pictures)
-    functions = {**model.description.functions, model.description.default: described}
-    made = replace(
-        model,
-        content=replace(program, functions={name: function}),
-        description=replace(model.description, functions=functions),
-    )
-    return made, pictures
+    interfaces = {**model.description.functions, model.description.default: described}
+    description = replace(model.description, functions=interfaces)
+    return replace(model.with_functions({name: function}), description=description), pictures
 
 
 def why_no_images(model: Model, scaling: Scaling | None) -> str:

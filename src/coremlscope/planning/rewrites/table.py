@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from msgspec.structs import replace
-
-from coremlscope.model.ir import Function, Model, Program
+from coremlscope.model.ir import Function, Model
 from coremlscope.planning.rewrites.half_edges import with_half_edges
 from coremlscope.planning.rewrites.sequence_layout import with_convolutions
 
@@ -17,11 +15,9 @@ Rewrite = Callable[[Model], tuple[Model, int]]
 
 def _in_functions(rewrite: Callable[[Function], tuple[Function, int]], model: Model) -> tuple[Model, int]:
     """Rewrites all functions of an ML Program."""
-    program = model.content
-    assert isinstance(program, Program)
-    made = {name: rewrite(function) for name, function in program.functions.items()}
+    made = {name: rewrite(function) for name, function in model.content.functions.items()}
     functions = {name: function for name, (function, _) in made.items()}
-    return replace(model, content=replace(program, functions=functions)), sum(n for _, n in made.values())
+    return model.with_functions(functions), sum(n for _, n in made.values())
 
 
 REWRITES: Mapping[str, Rewrite] = {

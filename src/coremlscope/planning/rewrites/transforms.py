@@ -13,10 +13,10 @@ from coremlscope.formats.packaging import has_layers, spec_of
 from coremlscope.model.features.names import nearest
 from coremlscope.model.ir import (
     ArrayFeature,
+    Content,
     DType,
     ImageFeature,
     Model,
-    Program,
     TensorType,
     kind_with_article,
 )
@@ -198,8 +198,7 @@ def default_transforms(model: Model, *, has_data: bool) -> tuple[Transform, ...]
         model: The model.
         has_data: Whether real inputs are given: quantised activations need them.
     """
-    program = model.content
-    is_float32 = isinstance(program, Program) and not program.is_network and _has_fp32_weights(program)
+    is_float32 = model.content.is_typed and _has_fp32_weights(model.content)
     is_float32 = is_float32 and not why_not(parse_transform("fp16"), model)
     found = []
     for name in _PROGRAM:
@@ -222,7 +221,7 @@ def why_not(transform: Transform, model: Model) -> str:
 
 def _why_not(step: Step, model: Model) -> str:
     program = model.content
-    if not isinstance(program, Program):
+    if not program.functions:
         return f"coremltools transforms ML Programs and neural networks, not {kind_with_article(model.kind)}"
     if program.is_network and not _suits_networks(step):
         return "coremltools applies this to ML Programs only, not neural networks"
@@ -261,20 +260,15 @@ _FOUND = frozenset(
 
 #: Whether a kind of step applies to a program, and what is said where it does not.
 _APPLIES: Mapping[str, tuple[Callable[[Model], object], str]] = {
-    "fp16": (lambda model: _computes_in_fp32(_program(model)), "the model computes in fp16 already"),
+    "fp16": (lambda model: _computes_in_fp32(model.content), "the model computes in fp16 already"),
     "fp16-io": (lambda model: _has_fp32_edges(model), "no input or output is a float32 array"),
     "static": (lambda model: flexible_inputs(model), "no input has a flexible shape"),
     "enumerated": (lambda model: flexible_inputs(model), "no input has a flexible shape"),
     "relu6": (
-        lambda model: _program(model).is_network and has_layers(model) and with_clips(spec_of(model))[1],
+        lambda model: model.content.is_network and has_layers(model) and with_clips(spec_of(model))[1],
         "only networks are changed so, whose bounds are layers of their own",
     ),
 }
-
-
-def _program(model: Model) -> Program:
-    assert isinstance(model.content, Program)
-    return model.content
 
 
 def _specification(ios: int) -> int:
@@ -282,7 +276,7 @@ def _specification(ios: int) -> int:
     return 10 if ios == 26 else ios - 9
 
 
-def _computes_in_fp32(program: Program) -> bool:
+def _computes_in_fp32(program: Content) -> bool:
     ops = [op for function in program.functions.values() for op in function.graph.walk()]
     types = [
         getattr(value.type, "dtype", None)
@@ -293,7 +287,7 @@ def _computes_in_fp32(program: Program) -> bool:
     return DType.FP32 in types
 
 
-def _has_fp32_weights(program: Program) -> bool:
+def _has_fp32_weights(program: Content) -> bool:
     """Returns whether weights that coremltools clusters are float32."""
     types = (
         op.constant.type

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from coremlscope.model.ir import Model, Pipeline
+from coremlscope.model.ir import Model
 from coremlscope.ops.classical.suppression import NonMaximumSuppression
 
 #: Keys of Xcode's preview (source: coremltools' guide, "Xcode Model Preview Types").
@@ -70,8 +70,7 @@ def _labels(value: object) -> tuple[str, ...]:
 
 
 def _suppression_labels(model: Model) -> tuple[str, ...]:
-    if isinstance(model.content, Pipeline):
-        for stage in reversed(model.content.models):
-            if isinstance(stage.content, NonMaximumSuppression):
-                return tuple(map(str, stage.content.labels))
+    for stage in reversed(model.content.models):
+        if isinstance(stage.content, NonMaximumSuppression):
+            return tuple(map(str, stage.content.labels))
     return ()

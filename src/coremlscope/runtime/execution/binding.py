@@ -15,7 +15,6 @@ from coremlscope.base.errors import CorruptModelError, UnsupportedModelError, Us
 from coremlscope.model.features import bind_shapes, check_combination, nearest
 from coremlscope.model.ir import (
     Classical,
-    External,
     Function,
     FunctionDescription,
     Graph,
@@ -102,7 +101,7 @@ def choose_function(model: Model, name: str | None = None) -> Chosen:
 
 
 def _cannot_run(model: Model) -> UnsupportedModelError:
-    if isinstance(model.content, External):
+    if model.content.absent:
         others = ", and `coremlscope profile` runs the other stages" if model.stage else ""
         return UnsupportedModelError(
             f"{kind_with_article(model.kind)} cannot be run here: {model.content.absent}",

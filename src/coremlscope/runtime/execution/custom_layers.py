@@ -13,7 +13,6 @@ from coremlscope.model.ir import (
     Model,
     Op,
     Pipeline,
-    Program,
     Shape,
     TensorType,
     Value,
@@ -65,10 +64,11 @@ def replace_custom_layers(model: Model) -> Model:
     if isinstance(model.content, Pipeline):
         stages = tuple(map(replace_custom_layers, model.content.models))
         return replace(model, content=replace(model.content, models=stages))
-    if not isinstance(model.content, Program) or model.content.kind == "mlProgram":
+    if not model.content.is_network:
         return model
-    functions = {name: _replace_in(function) for name, function in model.content.functions.items()}
-    return replace(model, content=replace(model.content, functions=functions))
+    return model.with_functions(
+        {name: _replace_in(function) for name, function in model.content.functions.items()}
+    )
 
 
 def _replace_in(function: Function) -> Function:

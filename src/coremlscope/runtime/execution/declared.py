@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from coremlscope.model.features import describe_shape
-from coremlscope.model.ir import Array, ArrayFeature, FunctionDescription, Model, Program
+from coremlscope.model.ir import Array, ArrayFeature, FunctionDescription, Model
 
 
 def find_contradictions(
@@ -28,7 +28,7 @@ def find_contradictions(
         and not (isinstance(feature.type, ArrayFeature) and feature.type.takes_sequences)
         for feature in features
     )
-    is_exact = isinstance(model.content, Program) and not model.content.is_network
+    is_exact = model.content.is_typed
     for feature in description.outputs:
         type_, result = feature.type, results.get(feature.name)
         if not isinstance(type_, ArrayFeature) or result is None or result.dtype.kind not in "fiub":

@@ -21,7 +21,6 @@ from coremlscope.model.ir import (
     EnumeratedShapes,
     Function,
     Model,
-    Program,
     RangeShapes,
     Value,
     default_shape,
@@ -238,7 +237,7 @@ def decoder_steps(
         function: The function; None for all of them.
         shapes: Shapes of flexible inputs of the function, instead of the defaults.
     """
-    if not isinstance(model.content, Program) or model.content.is_network:
+    if not model.content.is_typed:
         return ()
     given = {key: tuple(shape) for key, shape in (shapes or {}).items()}
     names = [function] if function else list(model.description.functions)

@@ -10,10 +10,10 @@ from typing import Any
 from coremlscope.base.version import __version__
 from coremlscope.base.writing import new_content, write_draft
 from coremlscope.model.features import describe_feature
-from coremlscope.model.ir import External, Feature, Model
+from coremlscope.model.ir import Feature, Model
 from coremlscope.runtime.execution.export import export_onnx, remove_earlier_data
 from coremlscope.runtime.execution.pipeline import check_runnable
-from coremlscope.runtime.execution.wiring import Stage, Wire, Wiring, bind_stages, in_stage, is_external, wire
+from coremlscope.runtime.execution.wiring import Stage, Wire, Wiring, bind_functions, in_stage, wire
 
 #: Name and version of the schema of `pipeline.json`.
 SCHEMA = "coremlscope.pipeline/1"
@@ -66,9 +66,9 @@ def _export_stages(
     """Writes the stages; returns the names of the files and the descriptions of the stages."""
     names: list[str] = []
     described = []
-    for index, bound in enumerate(bind_stages(model, shapes)):
+    for index, bound in enumerate(bind_functions(model, None, shapes)):
         name = None
-        if not is_external(bound.stage.model):
+        if not bound.stage.model.content.absent:
             name = f"{index:02}-{_stem(bound.stage.name)}.onnx"
             with in_stage(bound.stage):
                 files = export_onnx(bound.stage.model, folder / name, shapes=bound.shapes)
@@ -83,12 +83,11 @@ def _stem(name: str) -> str:
 
 
 def _describe(stage: Stage, file: str | None, wiring: Wiring) -> dict[str, Any]:
-    content = stage.model.content
     return {
         "name": stage.name,
         "type": stage.model.kind,
         "file": file,
-        "left_out": content.absent if isinstance(content, External) else "",
+        "left_out": stage.model.content.absent,
         "inputs": {name: _source(source, wiring) for name, source in stage.wires.items()},
         "outputs": _features(stage.description.outputs),
     }

@@ -9,7 +9,7 @@ import msgspec
 from coremlscope.base.budget import Budget
 from coremlscope.base.errors import CorruptModelError, MissingWeightsError
 from coremlscope.base.units import shown
-from coremlscope.model.ir import Classical, FunctionDescription, ImageFeature, Model, Program
+from coremlscope.model.ir import Classical, FunctionDescription, ImageFeature, Model
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.half_precision import in_half_precision
 from coremlscope.ops.lower import lower, lower_classical
@@ -110,7 +110,7 @@ def _lower(model: Model, bound: BoundFunction, precision: Precision, halves: fro
     if isinstance(model.content, Classical):
         # Classical models compute in float64 at any precision: they declare no fp16 results.
         return lower_classical(model.content, bound)
-    if precision == "fp16" and isinstance(model.content, Program) and model.content.is_network:
+    if precision == "fp16" and model.content.is_network:
         bound = in_half_precision(bound)
     return lower(bound, precision, halves=halves)
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from coremlscope.base.errors import EngineError, OutputError, UnsupportedModelError
 from coremlscope.base.writing import write_draft
 from coremlscope.model.features import FeatureValue, bind_shapes, input_tensors, to_tensors
-from coremlscope.model.ir import Array, Feature, Model, Pipeline, Shape, kind_name
+from coremlscope.model.ir import Array, Feature, Model, Shape, kind_name
 from coremlscope.ops.classical.function import with_absent_values
 from coremlscope.ops.program import Precision
 from coremlscope.runtime.engines.base import EngineOptions
@@ -38,7 +38,6 @@ from coremlscope.runtime.execution.wiring import (
     Wiring,
     in_stage,
     interface_of,
-    is_external,
     output_shapes,
     wire,
 )
@@ -188,7 +187,7 @@ def compile_whole(
         UnsupportedModelError: No stage of a pipeline can be run.
         CorruptModelError: The stages of a pipeline do not match each other.
     """
-    if not isinstance(model.content, Pipeline):
+    if not model.content.models:
         return compile_model(model, folder, function=function, shapes=shapes, options=options)
     interface_of(model, function)
     wiring = wire(model)
@@ -213,7 +212,7 @@ def compile_whole(
 
 def load_whole(folder: Path, model: Model, *, options: CompileOptions = DEFAULT_OPTIONS) -> Runnable:
     """Loads a model that `compile_whole` wrote; see `load_compiled`."""
-    if not isinstance(model.content, Pipeline):
+    if not model.content.models:
         return load_compiled(folder, model, options=options)
     wiring = wire(model)
 
@@ -243,7 +242,7 @@ def _open_steps(
     """
     steps: list[_Step] = []
     for index, stage in enumerate(wiring.stages):
-        if is_external(stage.model):
+        if stage.model.content.absent:
             steps.append(Placeholder(wiring, index))
         else:
             with in_stage(stage):
@@ -261,7 +260,7 @@ def check_runnable(wiring: Wiring) -> None:
         UnsupportedModelError: The file does not contain any of the stages.
     """
     stages = wiring.stages
-    if all(is_external(stage.model) for stage in stages):
+    if all(stage.model.content.absent for stage in stages):
         names = ", ".join(f"{stage.name} ({kind_name(stage.model.kind)})" for stage in stages)
         raise UnsupportedModelError(
             f"no stage of this pipeline can be run here: {names}",
@@ -353,7 +352,6 @@ class PipelinePredictor(Predictor):
         options: CompileOptions = DEFAULT_OPTIONS,
         cache: ArtefactCache | None = None,
     ) -> None:
-        assert isinstance(model.content, Pipeline)
         super().__init__(model, model.description.main)
         self.wiring = wire(model)
         self._predictors: list[FunctionPredictor] = []
@@ -436,7 +434,7 @@ def open_predictor(
             do not match each other.
     """
     options = CompileOptions(precision=precision, engine_options=EngineOptions(threads))
-    if not isinstance(model.content, Pipeline):
+    if not model.content.models:
         return FunctionPredictor(model, function=function, options=options, cache=cache)
     interface_of(model, function)
     return PipelinePredictor(model, options=options, cache=cache)

@@ -31,9 +31,7 @@ class Placeholder:
 
     def __init__(self, wiring: Wiring, index: int) -> None:
         self.stage: Stage = wiring.stages[index]
-        content = self.stage.model.content
-        assert isinstance(content, External)
-        self.reason: str = content.absent
+        self.reason = self.stage.model.content.absent
         self._results = {f.name: self._make(wiring, index, f) for f in self.stage.description.outputs}
 
     @property
@@ -56,7 +54,7 @@ class Placeholder:
         return FeatureValue(feature, tensor, is_input=True)
 
     def _value(self, feature: Feature, shape: tuple[int, ...]) -> Any:
-        labels = getattr(self.stage.model.content, "labels", ())
+        labels = self.stage.model.content.labels
         match feature.type:
             case StringFeature() if labels:
                 return labels[0]

@@ -23,7 +23,7 @@ from coremlscope.base.errors import (
 from coremlscope.base.scratch import new_scratch
 from coremlscope.base.version import __version__
 from coremlscope.model.features import bind_shapes, to_tensors
-from coremlscope.model.ir import Array, ArrayFeature, FunctionDescription, ImageFeature, Model, Program
+from coremlscope.model.ir import Array, ArrayFeature, FunctionDescription, ImageFeature, Model
 from coremlscope.ops.classical.function import with_absent_values
 from coremlscope.runtime.engines.host import processor_name
 from coremlscope.runtime.execution.binding import choose_function
@@ -232,9 +232,8 @@ class FunctionPredictor(Predictor):
                 raise
         except UnsupportedOpError as error:
             # Neural networks are translated again for each set of shapes.
-            is_network = isinstance(self.model.content, Program) and self.model.content.is_network
             is_checked = any(op_type in _CHECKED_AT_LOAD for op_type, _, _ in error.ops)
-            if not takes_sequences and (not is_flexible or not is_network or is_checked):
+            if not takes_sequences and (not is_flexible or not self.model.content.is_network or is_checked):
                 raise
 
     def new_state(self) -> State:

@@ -20,7 +20,6 @@ from coremlscope.model.ir import (
     Model,
     Nested,
     Op,
-    Program,
     TensorType,
     Value,
 )
@@ -124,7 +123,7 @@ def with_random_weights(model: Model, seed: int) -> Model:
     Returns:
         The model. Its size includes that of the data.
     """
-    if not isinstance(model.content, Program):
+    if not model.content.functions:
         return model
     replacers = {name: _Replacer(seed) for name in model.content.functions}
     functions = {
@@ -132,8 +131,7 @@ def with_random_weights(model: Model, seed: int) -> Model:
         for name, function in model.content.functions.items()
     }
     drawn = sum(replacer.drawn_bytes for replacer in replacers.values())
-    content = replace(model.content, functions=functions)
-    return replace(model, content=content, size_bytes=model.size_bytes + drawn)
+    return replace(model.with_functions(functions), size_bytes=model.size_bytes + drawn)
 
 
 class _Replacer:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from coremlscope.base.findings import Finding
-from coremlscope.model.ir import ArrayFeature, Function, Model, Program, default_shape
+from coremlscope.model.ir import ArrayFeature, Function, Model, default_shape
 from coremlscope.runtime.execution.binding import choose_function
 from coremlscope.runtime.execution.linked_inputs import link_shapes
 
@@ -44,10 +44,10 @@ def choose_lengths(
         UsageError: The model has no such function.
     """
     given = {name: tuple(shape) for name, shape in shapes.items()}
-    if not isinstance(model.content, Program):
-        return given
+    if model.content.is_typed and given:
+        return link_shapes(model, function, given)
     if not model.content.is_network:
-        return link_shapes(model, function, given) if given else given
+        return given
     chosen = choose_function(model, function)
     arrays = {f.name: f.type for f in chosen.description.inputs if isinstance(f.type, ArrayFeature)}
     names = [name for name, type_ in arrays.items() if type_.takes_sequences]
@@ -97,7 +97,7 @@ def length_findings(
         return ()
     listed = " and ".join(map(repr, chosen))
     name, shape = next(iter(chosen.items()))
-    if isinstance(model.content, Program) and not model.content.is_network:
+    if model.content.is_typed:
         return (_linked_finding(chosen),)
     finding = Finding(
         id="sequence-length",

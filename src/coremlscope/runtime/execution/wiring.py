@@ -13,7 +13,7 @@ from coremlscope.base.errors import CoremlscopeError, CorruptModelError, Unsuppo
 from coremlscope.model.features import bind_shapes, default_shape, describe_feature, is_compatible
 from coremlscope.model.ir import (
     ArrayFeature,
-    External,
+    Content,
     Feature,
     Function,
     FunctionDescription,
@@ -24,7 +24,7 @@ from coremlscope.model.ir import (
     TensorType,
 )
 from coremlscope.ops.bind import BoundFunction
-from coremlscope.runtime.execution.binding import bind_model, choose_function
+from coremlscope.runtime.execution.binding import bind_model, choose_function, program_of
 
 #: `Wire.stage` of an input of the pipeline.
 _OUTSIDE = -1
@@ -94,16 +94,19 @@ def wire(model: Model) -> Wiring:
         outputs = {feature.name: Wire(0, feature) for feature in interface.outputs}
         return Wiring((Stage("", model, inputs),), outputs)
     stages: list[Stage] = []
-    outputs = _flatten(model, "", inputs, stages)
+    outputs = _flatten(model.content, interface, "", inputs, stages)
     return Wiring(tuple(stages), outputs)
 
 
 def _flatten(
-    model: Model, path: str, inputs: Mapping[str, Wire], stages: list[Stage], depth: int = 1
+    content: Pipeline,
+    whole: FunctionDescription,
+    path: str,
+    inputs: Mapping[str, Wire],
+    stages: list[Stage],
+    depth: int = 1,
 ) -> dict[str, Wire]:
     """Appends the stages of a pipeline to `stages`; returns the sources of its outputs."""
-    content = model.content
-    assert isinstance(content, Pipeline)
     subject = f"the pipeline {path!r}" if path else "the pipeline"
     if not content.models:
         raise CorruptModelError(f"{subject} has no models", _DAMAGED)
@@ -120,12 +123,12 @@ def _flatten(
             elif not feature.is_optional:
                 raise _without_source(f"the stage {where!r} reads", feature)
         if isinstance(stage.content, Pipeline):
-            scope.update(_flatten(stage, where, wires, stages, depth + 1))
+            scope.update(_flatten(stage.content, interface, where, wires, stages, depth + 1))
         else:
             scope.update((feature.name, Wire(len(stages), feature)) for feature in interface.outputs)
             stages.append(Stage(where, replace(stage, stage=where), wires))
     outputs = {}
-    for feature in model.description.main.outputs:
+    for feature in whole.outputs:
         if feature.name not in scope:
             raise _without_source(f"{subject} outputs", feature)
         outputs[feature.name] = _checked(f"{subject} outputs", feature, scope, stages)
@@ -143,7 +146,7 @@ def stage_of(model: Model, stage: str) -> Model:
         UsageError: The model is no pipeline, or has no such stage.
         CorruptModelError: See `wire`.
     """
-    if not isinstance(model.content, Pipeline):
+    if not model.content.models:
         raise UsageError("only a pipeline has stages", "leave out --stage")
     stages = wire(model).stages
     named = {one.name: one for one in stages}
@@ -154,7 +157,7 @@ def stage_of(model: Model, stage: str) -> Model:
     return named[stage].model
 
 
-def stage_names(pipeline: Pipeline) -> list[str]:
+def stage_names(pipeline: Content) -> list[str]:
     """Unique names of the models. Models without a name get those of Apple's specification: `model0`, …"""
     counts = Counter(name or f"model{index}" for index, name in enumerate(pipeline.names))
     taken: set[str] = set()
@@ -187,11 +190,6 @@ def stage_key(stage: str, name: str) -> str:
     return f"{stage}/{name}" if stage else name
 
 
-def is_external(model: Model) -> bool:
-    """True if the file does not contain the model's parameters, as they are part of a system or an app."""
-    return isinstance(model.content, External)
-
-
 def interface_of(model: Model, function: str | None = None) -> tuple[str, FunctionDescription]:
     """The name and the interface of a function of a model. A pipeline has only its default function.
 
@@ -199,7 +197,7 @@ def interface_of(model: Model, function: str | None = None) -> tuple[str, Functi
         UsageError: The function is unknown.
         UnsupportedModelError: Models of this kind cannot be run.
     """
-    if not isinstance(model.content, Pipeline):
+    if not model.content.models:
         chosen = choose_function(model, function)
         return chosen.name, chosen.description
     if function not in (None, "", model.description.default):
@@ -273,56 +271,97 @@ def output_shapes(bound: BoundFunction) -> dict[str, Shape]:
     }
 
 
-class BoundStage(msgspec.Struct, frozen=True):
-    """A stage and its function with bound shapes.
+class StageFunction(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A function of a model, or of a stage of a pipeline, bound to shapes.
 
     Attributes:
-        stage: The stage.
+        stage: The stage; that of a single model has no name.
+        name: The function's name in the description of the stage.
+        description: Its inputs, outputs and states.
         shapes: The shapes of its flexible inputs by name.
         bound: The bound function; None if the file does not contain it or its kind is not supported.
+        is_main: Whether a prediction runs it: the requested function of a model, the default one of a stage.
     """
 
     stage: Stage
-    shapes: Mapping[str, tuple[int, ...]]
+    name: str
+    description: FunctionDescription
+    shapes: Mapping[str, Sequence[int]]
     bound: BoundFunction | None
+    is_main: bool = True
+
+    @property
+    def key(self) -> str:
+        """Its name in plans and tables of operations."""
+        return stage_key(self.stage.name, self.name)
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether it has operations to plan: it is part of a program, no classical model."""
+        return self.bound is not None and bool(self.stage.model.content.functions)
 
 
-def bind_stages(model: Model, shapes: Mapping[str, Sequence[int]] | None = None) -> list[BoundStage]:
-    """Binds every stage of a pipeline, or a single model, to the shapes that follow from the inputs' shapes.
+def bind_functions(
+    model: Model,
+    function: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    *,
+    every: bool = False,
+) -> tuple[StageFunction, ...]:
+    """Binds a function of a model, or those of every stage of a pipeline, to shapes.
+
+    A stage is bound to the shapes that follow from those of the pipeline's inputs. Here alone
+    the stages and functions of a model are walked; what computes nothing here has no bound function.
 
     Args:
         model: The model.
-        shapes: Shapes of flexible inputs of the pipeline by name. The others get their default shapes.
+        function: The function that a prediction runs; None for the default one. A pipeline has no other.
+        shapes: Shapes of flexible inputs of that function or pipeline by name. The others get their defaults.
+        every: Adds the other functions, with their default shapes, all in the order of the description.
 
     Raises:
         InputError: A shape is not allowed.
+        UsageError: The model has no such function.
         CorruptModelError: The stages do not match each other; see `wire`.
     """
     wiring = wire(model)
-    flow = ShapeFlow(wiring, bind_shapes(model.description.main, shapes))
-    stages = []
+    given = shapes or {}
+    flow = ShapeFlow(wiring, bind_shapes(model.description.main, given)) if wiring.stages[0].name else None
+    listed: list[StageFunction] = []
     for index, stage in enumerate(wiring.stages):
-        inputs = flow.stage_inputs(index)
-        bound = None
-        with in_stage(stage), suppress(UnsupportedModelError):
-            bound = bind_model(stage.model, None, inputs)
-        flow.add_outputs(declared_shapes(stage) if bound is None else output_shapes(bound))
-        stages.append(BoundStage(stage, inputs, bound))
-    return stages
+        asked = given if flow is None else flow.stage_inputs(index)
+        with in_stage(stage):
+            bound = _bind_stage(stage, None if flow else function, asked, every=every)
+        if flow is not None:
+            main = next(one for one in bound if one.is_main).bound
+            flow.add_outputs(declared_shapes(stage) if main is None else output_shapes(main))
+        listed += bound
+    return tuple(listed)
 
 
-def shaped_stages(
-    model: Model, shapes: Mapping[str, Sequence[int]] | None = None
-) -> list[tuple[Stage, Mapping[str, Sequence[int]]]]:
-    """Every stage of a pipeline with the shapes to bind it to, or a single model with `shapes`.
-
-    Raises:
-        InputError: A shape is not allowed in a pipeline.
-        CorruptModelError: The stages do not match each other; see `wire`.
-    """
-    if isinstance(model.content, Pipeline):
-        return [(bound.stage, bound.shapes) for bound in bind_stages(model, shapes)]
-    return [(wire(model).stages[0], shapes or {})]
+def _bind_stage(
+    stage: Stage, function: str | None, shapes: Mapping[str, Sequence[int]], *, every: bool
+) -> list[StageFunction]:
+    model, described = stage.model, stage.model.description.functions
+    if program_of(model) is None:
+        name = function or model.description.default
+        description = described.get(name, stage.description)
+        return [StageFunction(stage=stage, name=name, description=description, shapes=shapes, bound=None)]
+    main = choose_function(model, function).name
+    listed = []
+    for name in described if every else [main]:
+        asked = shapes if name == main else {}
+        listed.append(
+            StageFunction(
+                stage=stage,
+                name=name,
+                description=choose_function(model, name).description,
+                shapes=asked,
+                bound=bind_model(model, name, asked),
+                is_main=name == main,
+            )
+        )
+    return listed
 
 
 def declared_shapes(stage: Stage) -> dict[str, Shape]:
@@ -331,31 +370,27 @@ def declared_shapes(stage: Stage) -> dict[str, Shape]:
     return {name: shape for name, shape in shapes.items() if shape is not None}
 
 
-def input_functions(model: Model, function: str | None = None) -> list[Function]:
-    """The functions that read inputs of the model: in a pipeline, those of all stages that read its inputs.
+def bodies_of(model: Model, function: str | None = None, *, of_inputs: bool = False) -> list[Function]:
+    """The function of a single model, or the functions of all stages of a pipeline that can be run.
 
     Args:
         model: The model.
-        function: The function of a single model; None selects the default function.
+        function: The function of a single model; None selects the default function. A pipeline has no other.
+        of_inputs: Only stages that read inputs of the pipeline.
 
     Raises:
         UsageError: The function is unknown.
     """
-    return _bodies(model, function, only_outside=True)
-
-
-def bodies_of(model: Model, function: str | None = None) -> list[Function]:
-    """The function of a single model, or the functions of all stages of a pipeline that can be run."""
-    return _bodies(model, function, only_outside=False)
-
-
-def _bodies(model: Model, function: str | None, *, only_outside: bool) -> list[Function]:
-    if not isinstance(model.content, Pipeline):
-        return [choose_function(model, function).function]
-    functions = []
+    bodies = []
     for stage in wire(model).stages:
-        if only_outside and not any(source.is_outside for source in stage.wires.values()):
-            continue
-        with suppress(UnsupportedModelError):
-            functions.append(choose_function(stage.model).function)
-    return functions
+        if not stage.name:
+            return [choose_function(model, function).function]
+        if not of_inputs or any(source.is_outside for source in stage.wires.values()):
+            with suppress(UnsupportedModelError):
+                bodies.append(choose_function(stage.model).function)
+    return bodies
+
+
+def input_functions(model: Model, function: str | None = None) -> list[Function]:
+    """The functions of `bodies_of` that read inputs of the model."""
+    return bodies_of(model, function, of_inputs=True)

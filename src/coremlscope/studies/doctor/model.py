@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -29,18 +29,15 @@ from coremlscope.model.ir import (
     EnumeratedShapes,
     ImageFeature,
     Model,
-    Pipeline,
-    Program,
     kind_name,
     kind_with_article,
 )
 from coremlscope.planning.forecast.hazards import find_hazards
 from coremlscope.planning.hazards.find import describe_hazard, find_in_model
 from coremlscope.results.hazard import Hazard
-from coremlscope.runtime.execution.binding import program_of
 from coremlscope.runtime.execution.custom_layers import CustomLayer, custom_layers, replace_custom_layers
 from coremlscope.runtime.execution.lowering import lower_function
-from coremlscope.runtime.execution.wiring import shaped_stages, wire
+from coremlscope.runtime.execution.wiring import StageFunction, bind_functions, wire
 
 #: Scope of a problem: everything, Core ML alone, running it here alone, or only a part of the work.
 Effect = Literal["nothing works", "not in Core ML", "not here", "needs care"]
@@ -124,9 +121,7 @@ def examine_model(path: Path, systems: Sequence[OSRelease] = ()) -> ModelReport:
 
 
 def _has_operations(model: Model) -> bool:
-    if isinstance(model.content, Pipeline):
-        return any(map(_has_operations, model.content.models))
-    return isinstance(model.content, Program)
+    return bool(model.content.functions) or any(map(_has_operations, model.content.models))
 
 
 def find_problems(model: Model, systems: Sequence[OSRelease] = ()) -> list[Problem]:
@@ -193,7 +188,7 @@ def _check_interface(model: Model) -> Iterator[Problem]:
             and isinstance(feature.type.flexibility, EnumeratedShapes)
             and len(feature.type.flexibility.shapes) > 1
         ]
-        if model.kind == "mlProgram" and len(enumerated) > 1:
+        if model.content.is_typed and len(enumerated) > 1:
             yield Problem(
                 id="enumerated-inputs",
                 effect="needs care",
@@ -252,18 +247,13 @@ def _check_operations(model: Model) -> Iterator[Problem]:
     layers: list[CustomLayer] = []
     ops: dict[str, None] = {}
     reasons: list[str] = []
-    for stage, shapes in shaped_stages(replaced):
-        program = program_of(stage.model)
-        if program is None:
+    for one in bind_functions(replaced, every=True):
+        if one.bound is None:
             continue
-        described = stage.model.description.functions
-        names: list[str | None] = [name for name in described if name in program.functions]
-        for name in names or [None]:
-            body = next(iter(program.functions.values())) if name is None else program.functions[name]
-            layers += custom_layers(body)
-            for op_type, op_id, reason in _unsupported(stage.model, name, shapes):
-                ops[f"{shown(op_type)} ({shown(op_id)})"] = None
-                reasons.append(f"{shown(op_type)}: {shown(reason)}" if reason else shown(op_type))
+        layers += custom_layers(one.bound.function)
+        for op_type, op_id, reason in _unsupported(one):
+            ops[f"{shown(op_type)} ({shown(op_id)})"] = None
+            reasons.append(f"{shown(op_type)}: {shown(reason)}" if reason else shown(op_type))
     if layers:
         classes = dict.fromkeys(shown(layer.class_name or layer.name) for layer in layers)
         yield Problem(
@@ -285,12 +275,9 @@ def _check_operations(model: Model) -> Iterator[Problem]:
         )
 
 
-def _unsupported(
-    model: Model, name: str | None, shapes: Mapping[str, Sequence[int]]
-) -> Sequence[tuple[str, str, str]]:
-    is_default = name in (None, model.description.default)
+def _unsupported(one: StageFunction) -> Sequence[tuple[str, str, str]]:
     try:
-        lower_function(model, name, shapes if is_default else None, random_weights=0)
+        lower_function(one.stage.model, one.name, one.shapes, random_weights=0)
     except UnsupportedOpError as error:
         return error.ops
     except MissingWeightsError:

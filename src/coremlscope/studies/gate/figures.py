@@ -37,7 +37,7 @@ from coremlscope.results.verification import ComparedOutput
 from coremlscope.runtime.execution.pipeline import open_predictor
 from coremlscope.runtime.execution.random_weights import missing_weights
 from coremlscope.runtime.execution.sequence_lengths import choose_lengths
-from coremlscope.runtime.execution.wiring import bodies_of
+from coremlscope.runtime.execution.wiring import bind_functions, bodies_of
 from coremlscope.verification.outputs import Tolerance, compare_predictions
 
 #: Synthetic inputs on which outputs are compared.
@@ -197,7 +197,7 @@ class FigureMaker:
                 return self._precision(place)
             case "latency":
                 return _latency(self._placed[place])
-        others = unplanned_stages(self.model)
+        others = unplanned_stages(bind_functions(self.model))
         if others:
             return Found(why=f"there are no operations to plan in: {', '.join(others)}")
         return (

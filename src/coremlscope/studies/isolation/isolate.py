@@ -25,11 +25,8 @@ from coremlscope.model.features import describe_feature
 from coremlscope.model.ir import (
     Array,
     ArrayFeature,
-    Classical,
     Feature,
     Model,
-    Pipeline,
-    Program,
     kind_with_article,
 )
 from coremlscope.model.subject import Subject
@@ -152,7 +149,7 @@ def open_cutter(
     subject = Subject.of(source)
     model, seed = api.read(subject.model), subject.seed
     given: dict[str, Any] = {"shapes": subject.shapes, "inputs": subject.inputs, "seed": seed}
-    if not isinstance(model.content, Program):
+    if not model.content.functions:
         raise _no_parts(model)
     if model.content.is_network and has_layers(model):
         return NetworkCutter(model, **given), False
@@ -164,12 +161,12 @@ def open_cutter(
 
 
 def _no_parts(model: Model) -> UnsupportedModelError:
-    if isinstance(model.content, Pipeline):
+    if model.content.models:
         return UnsupportedModelError(
             "parts of a whole pipeline cannot be isolated",
             f"choose a stage with --stage: {', '.join(stage_names(model.content))}",
         )
-    what = "one operation" if isinstance(model.content, Classical) else "no operations that are in the file"
+    what = "no operations that are in the file" if model.content.absent else "one operation"
     return UnsupportedModelError(
         f"{kind_with_article(model.kind)} has no parts: it consists of {what}",
         "parts can be isolated from ML Programs and neural networks",

@@ -105,9 +105,7 @@ class ProgramCutter:
 
     def write(self, part: Part, path: Path, *, overwrite: bool = False) -> None:
         """Writes a part as a package, that of a Core AI model as well; raises as `write_mlpackage`."""
-        content = part.model.content
-        assert isinstance(content, Program)
-        model = replace(part.model, content=replace(content, kind="mlProgram"))
+        model = replace(part.model, content=replace(part.model.program, kind="mlProgram"))
         write_mlpackage(model, path, overwrite=overwrite)
 
     def _cut(self, chosen: Sequence[int]) -> GraphPart:
@@ -161,8 +159,7 @@ class ProgramCutter:
     def _prefix(self, wanted: Sequence[Value], before: str = "") -> Model:
         function = prefix_function(self._bound, wanted, before)
         interface = self._interface_of(self._interface.inputs, self._interface.states, wanted, wanted)
-        assert isinstance(self._model.content, Program)
-        content = replace(self._model.content, functions={self._name: function})
+        content = replace(self._model.program, functions={self._name: function})
         return replace(
             self._model,
             description=Description({self._name: interface}, self._name),

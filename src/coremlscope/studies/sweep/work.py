@@ -28,7 +28,7 @@ from coremlscope.describe.model import list_operations
 from coremlscope.devices import find_device
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.measure.effort import Effort
-from coremlscope.model.ir import Model, Program
+from coremlscope.model.ir import Model
 from coremlscope.model.subject import Subject
 from coremlscope.planning.forecast.planner import forecast
 from coremlscope.planning.hazards.summary import describe_model
@@ -134,7 +134,7 @@ def _make_variant(source: Path, name: str, folder: Path) -> Path:
         raise UnsupportedModelError(f"{name} cannot be applied: {reason}", "choose another transform")
     if transform.has("w8a8"):
         raise UnsupportedModelError(f"{name} needs real inputs", "make it with `coremlscope what-if --apply`")
-    is_network = isinstance(model.content, Program) and model.content.is_network
+    is_network = model.content.is_network
     target = folder / ("variant.mlmodel" if is_network else "variant.mlpackage")
     path = readable_by_core_ml(source, folder)
     try:

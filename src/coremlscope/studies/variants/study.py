@@ -54,8 +54,6 @@ from coremlscope.model.ir import (
     EnumeratedShapes,
     ImageFeature,
     Model,
-    Pipeline,
-    Program,
     ShapeFlexibility,
     kind_with_article,
 )
@@ -68,7 +66,7 @@ from coremlscope.results.variants import ORIGINAL, Variant, VariantReport
 from coremlscope.runtime.execution.cache import ArtefactCache, default_cache, digest_of_code
 from coremlscope.runtime.execution.random_weights import with_random_weights
 from coremlscope.runtime.execution.sequence_lengths import choose_lengths
-from coremlscope.runtime.execution.wiring import bodies_of, interface_of
+from coremlscope.runtime.execution.wiring import bodies_of, interface_of, wire
 from coremlscope.studies.variants.coremltools_steps import require_coremltools
 from coremlscope.studies.variants.evaluation import Question, write_samples
 from coremlscope.studies.variants.pool import VariantPool, worker_count
@@ -210,7 +208,7 @@ def apply_variant(
     reason = why_not(chosen, model)
     if reason:
         raise UnsupportedModelError(f"{transform} cannot be applied: {reason}", "choose another transform")
-    is_network = _is_network(model)
+    is_network = model.content.is_network
     check_apart(target, source)
     _check_target(target, ".mlmodel" if is_network else ".mlpackage", overwrite=overwrite)
     with _asked(model, Path(source), inputs, samples, shapes or {}, seed) as (path, question, folder):
@@ -259,11 +257,11 @@ def _chosen(model: Model, names: Sequence[str], *, has_data: bool) -> tuple[Tran
         ModelError: coremltools cannot transform the model.
         UsageError: A name is unknown.
     """
-    if not isinstance(model.content, Program):
+    if not model.content.functions:
         raise UnsupportedModelError(
             f"coremltools transforms ML Programs and neural networks, not {kind_with_article(model.kind)}",
             "give the programs and networks among its parts one by one"
-            if isinstance(model.content, Pipeline) and _has_programs(model.content)
+            if any(stage.model.content.functions for stage in wire(model).stages)
             else "classical models have no variants",
         )
     if model.container == "aimodel":
@@ -291,17 +289,6 @@ def _chosen(model: Model, names: Sequence[str], *, has_data: bool) -> tuple[Tran
     if names:
         return tuple(parse_transform(name) for name in dict.fromkeys(names))
     return default_transforms(model, has_data=has_data)
-
-
-def _has_programs(pipeline: Pipeline) -> bool:
-    stages = (stage.content for stage in pipeline.models)
-    return any(
-        isinstance(one, Program) or (isinstance(one, Pipeline) and _has_programs(one)) for one in stages
-    )
-
-
-def _is_network(model: Model) -> bool:
-    return isinstance(model.content, Program) and model.content.is_network
 
 
 @contextmanager
@@ -478,7 +465,7 @@ class _Study(msgspec.Struct, frozen=True, kw_only=True):
         jobs = [
             VariantJob(
                 model=self.path,
-                is_network=_is_network(self.model),
+                is_network=self.model.content.is_network,
                 transform=names[name],
                 question=self.question,
             )

@@ -23,7 +23,7 @@ from coremlscope.base.errors import (
 )
 from coremlscope.base.processes.channel import jobs, send, send_error
 from coremlscope.formats import container
-from coremlscope.model.ir import Program, TensorType, ValueType
+from coremlscope.model.ir import TensorType, ValueType
 from coremlscope.planning.rewrites.pictures import Pictures
 from coremlscope.planning.rewrites.transforms import Transform
 from coremlscope.results.encoding import plain
@@ -152,7 +152,7 @@ def _on_sparsity(path: Path, percent: float) -> Sequence[str]:
     """Returns a remark where coremltools pruned another share than it was asked for."""
     program = container.read(path).content
     stored = whole = 0
-    for function in program.functions.values() if isinstance(program, Program) else ():
+    for function in program.functions.values():
         for op in function.graph.walk():
             if op.type == "constexpr_sparse_to_dense":
                 given = op.inputs.get("nonzero_data", ()) or [op.attributes["nonzero_data"]]
