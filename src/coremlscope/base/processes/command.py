@@ -17,15 +17,21 @@ _PACKAGE = Path(__file__).resolve().parents[3]
 _PR_SET_PDEATHSIG = 1
 
 
-def python_child(module: str) -> tuple[str, ...]:
-    """Returns the command that runs a module of this package as a program.
+def python_child(module: str, function: str = "") -> tuple[str, ...]:
+    """Returns the command that runs a module of this package as a program, or one function of it.
 
     Modules are never taken from the current folder, which may be that of a model from a stranger.
+
+    Args:
+        module: The module.
+        function: A function of the module, which gets what follows the command as text.
     """
+    run = f"runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
+    if function:
+        run = f"importlib.import_module({module!r}).{function}(*sys.argv[1:])"
     code = (
-        f"import runpy, sys; sys.path.append({str(_PACKAGE)!r}); "
-        "from coremlscope.base.processes.command import follow_parent; follow_parent(); "
-        f"runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
+        f"import importlib, runpy, sys; sys.path.append({str(_PACKAGE)!r}); "
+        f"from coremlscope.base.processes.command import follow_parent; follow_parent(); {run}"
     )
     return (sys.executable, "-P", "-c", code)
 

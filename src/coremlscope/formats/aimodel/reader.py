@@ -39,7 +39,7 @@ from coremlscope.model import ir
 
 OWN_READER = "coremlscope's reader"
 #: The command that rewrites a bundle, without the paths.
-REWRITING = python_child("coremlscope.formats.aimodel.rewriting_child")
+REWRITING = python_child("coremlscope.formats.aimodel.rewriting_child", "rewrite")
 #: Seconds that coreai-core may take, and seconds for each gigabyte of the file. ResNet-50 takes 0.6 s.
 _TIME_S, _TIME_PER_GB_S = 120.0, 60.0
 _INSTALL = f"{how_to_install('coreai')} also reads bundles by Apple's coreai-core, on Linux and macOS"

@@ -1,15 +1,15 @@
-"""The child process that reads a bundle by coreai-core and writes it in MLIR's own, published encoding.
+"""What a child process does: it reads a bundle by coreai-core and writes it in MLIR's own encoding.
 
-`python -m coremlscope.formats.aimodel.rewriting_child BUNDLE FOLDER`. coreai-core ends its process on damaged
-files, so nothing of it is loaded in the parent. What the encoding has as text only, attributes and locations,
-is written beside the program, operation by operation in the file's order.
+coreai-core ends its process on damaged files, so nothing of it is loaded in the parent. What the published
+encoding has as text only, attributes and locations, is written next to the program, operation by operation in
+the file's order.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,14 @@ _LONGEST_TEXT = 4096
 _COMPOSITE = "#coreai.composite_declaration<"
 
 
-def main(arguments: Sequence[str]) -> int:
+def rewrite(source: str, target: str) -> None:
     """Rewrites a bundle.
 
     Args:
-        arguments: The bundle, and the folder for the files.
+        source: The bundle.
+        target: The folder for the files.
     """
-    bundle, folder = Path(arguments[0]), Path(arguments[1])
+    bundle, folder = Path(source), Path(target)
     _hold_memory(_RESERVED_BYTES + _RATIO * (bundle / "main.mlirb").stat().st_size)
     from coreai.authoring import AIModelAsset
 
@@ -42,7 +43,6 @@ def main(arguments: Sequence[str]) -> int:
     with module.context:
         ops = list(_describe_all(module.operation))
     write_draft(folder / OPERATIONS, json.dumps({"version": version("coreai-core"), "ops": ops}))
-    return 0
 
 
 def _hold_memory(most_bytes: int) -> None:
@@ -101,7 +101,3 @@ def _plain(attribute: Any) -> Any:
     if text.startswith(_COMPOSITE):
         return _plain(ir.Attribute.parse("{" + text[len(_COMPOSITE) : -1] + "}"))
     return {TEXT: text[:_LONGEST_TEXT]}
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

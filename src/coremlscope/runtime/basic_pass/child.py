@@ -1,15 +1,9 @@
-"""The child process in which ONNX Runtime optimises a graph, and tells the shapes that it infers.
-
-`python -m coremlscope.runtime.basic_pass.child MODEL FOLDER WEIGHTS`: reads a model and saves it in a folder
-as it is after the level BASIC, without large constants; WEIGHTS is the folder of its external data. A session
-of the saved graph, all of whose values are outputs, has their types.
-"""
+"""What a child process does with ONNX Runtime: it optimises a graph, and tells the shapes that it infers."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +17,17 @@ _LARGE = 1024
 _FATAL = 4
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Optimises a model; returns the exit code."""
-    path, folder, weights = Path(arguments[0]), Path(arguments[1]), arguments[2]
+def save_optimised(model: str, target: str, weights: str) -> None:
+    """Saves a model as it is after the level BASIC, without large constants.
+
+    A session of the saved graph, all of whose values are outputs, has their types.
+
+    Args:
+        model: The path of the model.
+        target: The folder in which it is saved.
+        weights: The folder of the model's external data.
+    """
+    path, folder = Path(model), Path(target)
     onnxruntime = import_quietly("onnxruntime")
     onnxruntime.disable_telemetry_events()
     onnxruntime.set_default_logger_severity(_FATAL)
@@ -46,7 +48,6 @@ def main(arguments: Sequence[str]) -> int:
     options.optimized_model_filepath = str(folder / TYPED)
     _leave_out_weights(options, folder, _UNUSED)
     onnxruntime.InferenceSession(message.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return 0
 
 
 def _options(onnxruntime: Any, level: Any, weights: str) -> Any:
@@ -77,7 +78,3 @@ def _fill_weights(message: Any, path: Path) -> None:
     path.unlink(missing_ok=True)
     with path.open("wb") as file:
         file.truncate(max(ends, default=0))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -21,7 +21,7 @@ from coremlscope.model.ir import DType, TensorType
 from coremlscope.runtime.basic_pass.child import SAVED, TYPED
 from coremlscope.runtime.basic_pass.preparation import SeenGraph, as_it_stands, prepare, restore
 
-_CHILD = python_child("coremlscope.runtime.basic_pass.child")
+_CHILD = python_child("coremlscope.runtime.basic_pass.child", "save_optimised")
 _TIME_S = 300.0
 #: Memory: what ONNX Runtime takes itself, and so many times the model.
 _OWN_BYTES, _RATIO = 2 << 30, 8

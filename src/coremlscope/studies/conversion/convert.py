@@ -28,7 +28,7 @@ TARGETS: tuple[Target, ...] = ("core_ml", "core_ai")
 SUFFIXES: Mapping[Target, str] = {"core_ml": ".mlpackage", "core_ai": ".aimodel"}
 NAMES: Mapping[Target, str] = {"core_ml": "Core ML", "core_ai": "Core AI"}
 
-_CHILD = python_child("coremlscope.studies.conversion.worker")
+_CHILD = python_child("coremlscope.studies.conversion.worker", "convert")
 _TASK = Task("converting", "convert to each target alone", Failures("a converter"))
 _INSTALL = f"PyTorch and both converters: {how_to_install('convert')}"
 

@@ -6,7 +6,6 @@ Converters print much, import for seconds and may end the process, so nothing of
 from __future__ import annotations
 
 import logging
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,14 @@ MISSING = "not installed: "
 _LONGEST = 300
 
 
-def main(arguments: list[str]) -> int:
+def convert(path: str, folder: str, *targets: str) -> None:
     """Converts a program.
 
     Args:
-        arguments: The program, the folder to write to, and the targets.
+        path: The program.
+        folder: The folder to write to.
+        targets: The frameworks.
     """
-    path, folder, *targets = arguments
     open_channel()
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
@@ -48,7 +48,6 @@ def main(arguments: list[str]) -> int:
                 # Converters raise any exception for what they do not support.
                 problems[name] = _first_line(error)
     send(problems=problems)
-    return 0
 
 
 def _to_core_ml(program: Any, target: Path) -> None:
@@ -84,7 +83,3 @@ _SUFFIXES = {"core_ml": ".mlpackage", "core_ai": ".aimodel"}
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {lines[0]}"[:_LONGEST]
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
