@@ -179,7 +179,7 @@ def test_stages_of_the_system() -> None:
 
 
 def test_models_of_an_app() -> None:
-    content = ir.CustomModel("MyModel", {})
+    content = ir.External(kind="customModel", absent="it is implemented by a class of an app")
     given = described(content, [array_feature("x", (3,))], [array_feature("y", (3,))])
     (problem,) = find_problems(given)
     assert (problem.id, problem.effect) == ("outside-the-file", "needs care")

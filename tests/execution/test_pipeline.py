@@ -19,6 +19,7 @@ from coremlscope.base.errors import (
     UnsupportedModelError,
     UsageError,
 )
+from coremlscope.formats.external import vision_feature_print
 from coremlscope.model import ir
 from coremlscope.runtime.execution.cache import ArtefactCache
 from coremlscope.runtime.execution.executable import CompileOptions
@@ -253,14 +254,14 @@ def test_shapes_from_the_specification(tmp_path: Path, version: int, size: int) 
 
 
 def test_shapes_from_the_next_stage(tmp_path: Path) -> None:
-    custom = ir.CustomModel("MyModel", {})
+    custom = ir.External(kind="customModel", absent="it is implemented by a class of an app")
     first = external(custom, A, [ir.Feature("print", ir.ArrayFeature(dtype=ir.DType.FP64, shape=()))])
     executable = _with_placeholder(first, _on_print((2, 5)), tmp_path)
     assert executable.run({"a": X})["y"].value().shape == (2, 5)
 
 
 def test_two_outputs_of_the_network_for_objects(tmp_path: Path) -> None:
-    content = ir.VisionFeaturePrint("objects", 1, ("high", "low"))
+    content = vision_feature_print("objects", 1, ["low", "high"], ["high", "low"])
     outputs = [ir.Feature(name, ir.ArrayFeature(dtype=ir.DType.FP32, shape=())) for name in ("low", "high")]
     first = external(content, [image_feature("image")], outputs)
     second = tripler(array_feature("high", (288, 35, 35)), array_feature("y", (288, 35, 35)))
@@ -270,7 +271,7 @@ def test_two_outputs_of_the_network_for_objects(tmp_path: Path) -> None:
 
 
 def test_placeholders_of_labels_are_labels(tmp_path: Path) -> None:
-    content = ir.TextClassifier(revision=1, language="en", data_bytes=9, labels=("no", "yes"))
+    content = ir.External(kind="textClassifier", absent="it is in no file", labels=("no", "yes"))
     features = [ir.Feature("label", ir.StringFeature()), ir.Feature("odds", ir.DictionaryFeature("string"))]
     first = external(content, [ir.Feature("text", ir.StringFeature())], features)
     given = pipeline(

@@ -17,6 +17,7 @@ from coremlscope.base.errors import UnsupportedModelError, UsageError
 from coremlscope.describe.model import list_operations
 from coremlscope.devices import CPU, SETTINGS, ComputeUnits, all_chips, find_device
 from coremlscope.devices.unit import SETTING_WORDS
+from coremlscope.formats.external import vision_feature_print
 from coremlscope.measure.effort import Effort
 from coremlscope.model import ir
 from coremlscope.planning.advice import FunctionView
@@ -218,7 +219,7 @@ def test_stages_of_the_system_are_named_and_the_rest_is_a_bound() -> None:
     spec = classical_specs.classifier([[1.0, 2.0]], [0.0], ["a", "b"])
     last = classical_specs.read_spec(spec)
     image, numbers = image_feature("image"), ir.Feature("x", last.description.main.inputs[0].type)
-    first = external(ir.VisionFeaturePrint("scene", 1), [image], [numbers])
+    first = external(vision_feature_print("scene", 1, [numbers.name]), [image], [numbers])
     whole = pipeline([image], last.description.main.outputs, first, last)
     (found,) = api.estimate(whole, "m1").estimates
     assert found.left_out == ("model0 (Vision feature print)",)

@@ -73,9 +73,8 @@ def test_compiled_text_classifiers(corpus: Path) -> None:
     compiled = container.read(languages / "ProgrammingLanguageClassifier.mlmodelc")
     source = container.read(languages / "ProgrammingLanguageClassifier.mlmodel")
     assert compiled.description == source.description
-    assert isinstance(compiled.content, ir.TextClassifier)
-    assert isinstance(source.content, ir.TextClassifier)
-    assert compiled.content.labels == source.content.labels
+    assert compiled.kind == source.kind == "textClassifier"
+    assert list(compiled.content.labels) == list(source.content.labels) != []
     messages = corpus / "models/VatanaChhorn__KhmerCoreMLSMSClassifier/kh-sms-classifier.mlmodelc"
     assert container.sniff(messages) == "mlmodelc"
     assert container.read(messages).kind == "textClassifier"

@@ -11,8 +11,10 @@ import pytest
 from coremlscope import api
 from coremlscope.base.errors import InputError, MissingWeightsError, UnsupportedModelError, UsageError
 from coremlscope.describe.model import describe_model
+from coremlscope.formats import container
 from coremlscope.measure.embedded.interleaved import ROUNDS, time_interleaved
 from coremlscope.model import ir
+from coremlscope.model.schema import message_class
 from coremlscope.results.encoding import decode
 from coremlscope.results.measurement import Settings
 from coremlscope.results.model import ModelSummary
@@ -183,16 +185,17 @@ def test_parameters_of_all_stages_are_counted() -> None:
 
 
 def test_a_model_of_the_system_tells_all_that_its_file_holds() -> None:
-    content = ir.WordTagger(
-        revision=3, language="", data_bytes=1500, labels=("A", "B"), roles={"words": "tokens"}
+    spec = message_class("Model")(
+        specificationVersion=4,
+        description={"output": [{"name": "words", "type": {"stringType": {}}}]},
+        wordTagger={
+            "revision": 3,
+            "modelParameterData": bytes(1500),
+            "stringTags": {"vector": ["A", "B"]},
+            "tokensOutputFeatureName": "words",
+        },
     )
-    interface = ir.FunctionDescription(
-        inputs=(ir.Feature("text", ir.StringFeature()),),
-        outputs=(ir.Feature("words", ir.SequenceFeature("string")),),
-    )
-    summary = describe_model(
-        ir.Model(spec_version=4, description=ir.Description({"main": interface}, "main"), content=content)
-    )
+    summary = describe_model(container.read(spec.SerializeToString()))
     assert dict(summary.facts) == {
         "revision": "3",
         "language": "unspecified",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from coremlscope.formats.external import vision_feature_print
 from coremlscope.model import ir
 from tests.support.graphs import op, tensor, value
 from tests.support.ir_models import array_feature, model
@@ -75,5 +76,5 @@ def external(content: ir.External, inputs: Sequence[ir.Feature], outputs: Sequen
 
 def scene_print(target: str = "print", shape: tuple[int, ...] = (2048,), version: int = 1) -> ir.Model:
     """Apple's scene feature extractor with the input `image`."""
-    content = ir.VisionFeaturePrint("scene", version)
+    content = vision_feature_print("scene", version, [target])
     return external(content, [image_feature("image")], [array_feature(target, shape, ir.DType.FP64)])

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from coremlscope.base.units import format_bytes
 from coremlscope.describe.weights import blobs_of, group_weights
 from coremlscope.formats.weights import BlobData
 from coremlscope.model.features import default_shape, describe_feature, describe_shape
 from coremlscope.model.ir import (
-    AudioFeaturePrint,
     Classical,
-    CompiledModel,
     Constant,
-    CustomModel,
     DictType,
     DType,
+    External,
     Feature,
-    Gazetteer,
-    LanguageFacts,
-    LinkedModel,
     Model,
     Nested,
     Op,
     Program,
-    SerializedModel,
-    SoundAnalysisPreprocessing,
     TensorType,
-    TextClassifier,
     Value,
-    VisionFeaturePrint,
-    WordEmbedding,
-    WordTagger,
-    how_to_run,
 )
 from coremlscope.ops.classical import CLASSICAL_TYPES
 from coremlscope.results.model import COMPILED_BY, StageSummary, WeightGroup
@@ -152,67 +139,17 @@ def describe_external(model: Model) -> _Pairs:
     not in the file all contents of the file, and for a program the version of Apple's compiler, if it was
     compiled; other models have none.
     """
-    if isinstance(model.content, Classical):
-        return tuple(CLASSICAL_TYPES[model.kind].describe(model.content))
-    outputs = model.description.main.outputs
-    is_shaped = all(default_shape(feature.type) is not None for feature in outputs)
-    names = () if is_shaped else tuple(feature.name for feature in outputs)
-    return tuple(_describe(model.content, names))
-
-
-def _describe(content: object, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    match content:
+    match model.content:
+        case Classical() as content:
+            return tuple(CLASSICAL_TYPES[model.kind].describe(content))
         case Program(attributes=attributes) if _BUILD_INFO in attributes:
-            yield from _compiler(attributes[_BUILD_INFO])
-        case VisionFeaturePrint(extractor, version):
-            yield "extractor", _version(extractor, version)
-            if content.image_size is not None:
-                size = content.image_size
-                yield "looks at", f"an image of {size}×{size} pixels"
-            yield from (("output", name) for name in content.output_names)
-            yield from _gives(content.output_shapes(names))
-        case AudioFeaturePrint(extractor, version):
-            yield "extractor", _version(extractor, version)
-            yield from _gives(content.output_shapes(names))
-        case SoundAnalysisPreprocessing(extractor):
-            yield "prepares for", extractor or "unspecified"
-            yield from _gives(content.output_shapes(names))
-        case CustomModel(class_name, parameters, description):
-            yield "class", class_name or "unspecified"
-            if description:
-                yield "described as", description
-            yield from ((f"parameter {name}", str(value)) for name, value in parameters.items())
-        case LinkedModel(file_name, search_path):
-            yield "links to", file_name or "unspecified"
-            if search_path:
-                yield "looked for in", search_path
-        case SerializedModel(identifier, data_bytes):
-            yield "written by", identifier or "unspecified"
-            yield "data", format_bytes(data_bytes)
-        case CompiledModel(_, data_bytes):
-            yield "data", format_bytes(data_bytes)
-            yield from content.facts
-        case TextClassifier() | WordTagger() | Gazetteer() | WordEmbedding():
-            yield from _language(content)
-
-
-def _language(content: TextClassifier | WordTagger | Gazetteer | WordEmbedding) -> Iterator[tuple[str, str]]:
-    yield "revision", str(content.revision)
-    yield "language", content.language or content.facts.language or "unspecified"
-    yield "data", format_bytes(content.data_bytes)
-    yield from _learnt(content.facts)
-    if isinstance(content, WordTagger):
-        yield from ((f"{role} in", name) for name, role in content.roles.items())
-    yield "to run it", how_to_run(content)
-
-
-def _learnt(facts: LanguageFacts) -> Iterator[tuple[str, str]]:
-    if facts.instances is not None:
-        yield "trained on", f"{facts.instances} texts"
-    if facts.words:
-        yield "vocabulary", f"{facts.words} words"
-    if facts.embedding:
-        yield "embedding", facts.embedding
+            return tuple(_compiler(attributes[_BUILD_INFO]))
+        case External(facts=facts, shapes=shapes):
+            outputs = model.description.main.outputs
+            is_shaped = all(default_shape(feature.type) is not None for feature in outputs)
+            listed = ", ".join(f"{name} {describe_shape(shape)}" for name, shape in shapes.items())
+            return (*facts, ("gives", listed)) if listed and not is_shaped else facts
+    return ()
 
 
 def _compiler(build_info: Constant) -> Iterator[tuple[str, str]]:
@@ -223,12 +160,3 @@ def _compiler(build_info: Constant) -> Iterator[tuple[str, str]]:
     for key, value in zip(items[::2], items[1::2], strict=True):
         if all(item.type == _STRING for item in (key, value)) and key.item() == _COMPILER:
             yield COMPILED_BY, f"Apple's coremlc {value.item()}"
-
-
-def _version(extractor: str, version: int) -> str:
-    return f"{extractor or 'unspecified'}, version {version or 'unspecified'}"
-
-
-def _gives(shapes: Mapping[str, Sequence[int | None]]) -> Iterator[tuple[str, str]]:
-    if shapes:
-        yield "gives", ", ".join(f"{name} {describe_shape(shape)}" for name, shape in shapes.items())

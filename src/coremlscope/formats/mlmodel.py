@@ -144,7 +144,7 @@ def _read_model(spec: Message, open_storage: StorageOpener) -> ir.Model:
     elif kind in _PIPELINES:
         content = _read_pipeline(spec, kind, open_storage)
     elif kind in EXTERNAL_READERS:
-        content = read_external(kind, getattr(spec, kind))
+        content = read_external(kind, getattr(spec, kind), [one.name for one in spec.description.output])
     elif kind in _NETWORKS:
         # Imports the operations, which take long to load.
         from coremlscope.formats.neuralnetwork import read_network, with_sequences

@@ -10,8 +10,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from coremlscope.model.ir import LanguageFacts
-
 _MAGIC = b"\xde\xd3\x56\x09"
 _SECTIONS = struct.Struct("<10I")
 _SECTIONS_OFFSET, _BASE = 16, 4
@@ -20,24 +18,26 @@ _PROPERTIES, _VOCABULARY = 0, 3
 _MAX_PROPERTIES_BYTES = 2**16
 
 
-def read_language_facts(data: bytes) -> LanguageFacts:
-    """Reads what is known of the parameters; nothing is known if they have another layout."""
+def read_language_facts(data: bytes) -> dict[str, str]:
+    """Reads what is known of the parameters, by label; nothing is known if they have another layout."""
     if data[: len(_MAGIC)] != _MAGIC or len(data) < _SECTIONS_OFFSET + _SECTIONS.size:
-        return LanguageFacts()
+        return {}
     numbers = _SECTIONS.unpack_from(data, _SECTIONS_OFFSET)
     # The last section, which is not read, may end behind the data.
     properties = _properties(_section(data, numbers, _PROPERTIES)[:_MAX_PROPERTIES_BYTES])
     vocabulary = _section(data, numbers, _VOCABULARY)
     if properties is None or len(vocabulary) != numbers[2 * _VOCABULARY + 1]:
-        return LanguageFacts()
+        return {}
     instances, language = properties.get("NumberOfTrainingInstances"), properties.get("Language")
     embedding = properties.get("EmbeddingType")
-    return LanguageFacts(
-        instances=instances if isinstance(instances, int) else None,
-        language=language if isinstance(language, str) else "",
-        embedding=embedding if isinstance(embedding, str) else "",
-        words=len([word for word in vocabulary.split(b"\0") if word]),
-    )
+    words = sum(bool(word) for word in vocabulary.split(b"\0"))
+    facts = {
+        "language": language if isinstance(language, str) else "",
+        "trained on": f"{instances} texts" if isinstance(instances, int) else "",
+        "vocabulary": f"{words} words" if words else "",
+        "embedding": embedding if isinstance(embedding, str) else "",
+    }
+    return {label: value for label, value in facts.items() if value}
 
 
 def _section(data: bytes, numbers: Sequence[int], index: int) -> bytes:

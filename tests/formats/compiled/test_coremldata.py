@@ -18,9 +18,10 @@ from coremlscope.formats.compiled.coremldata import COREMLDATA, parse_compiled_d
 from coremlscope.formats.compiled.interface import find_interface
 from coremlscope.formats.compiled.metadata import METADATA
 from coremlscope.formats.description import read_description
+from coremlscope.formats.external import compiled_model
 from coremlscope.formats.mlmodel import write_spec
 from coremlscope.formats.values import write_immediate
-from coremlscope.model import ir, schema
+from coremlscope.model import schema
 from coremlscope.runtime.execution.pipeline import open_predictor
 from tests.support.constant_programs import linear_model
 
@@ -83,7 +84,7 @@ def test_complete_specification(tmp_path: Path) -> None:
     content = _head(_TEXT_CLASSIFIER, b"spec", (1, 0, 0)) + spec.SerializeToString()
     (tmp_path / COREMLDATA).write_bytes(content)
     model = container.read(tmp_path)
-    assert model.content == ir.TextClassifier(revision=1, language="en", data_bytes=0, labels=("spam", "ham"))
+    assert (model.kind, model.content.labels) == ("textClassifier", ("spam", "ham"))
     assert (model.container, model.source, model.size_bytes) == ("mlmodelc", tmp_path, len(content))
     program = _head(_TEXT_CLASSIFIER, b"spec") + write_spec(linear_model(), write_immediate)
     with pytest.raises(CorruptModelError, match="says that the model is a textClassifier, but contains"):
@@ -108,7 +109,7 @@ class TestOtherTypes:
         (tmp_path / COREMLDATA).write_bytes(_generic(300, b"unknown"))
         (tmp_path / "_B0000.DAT").write_bytes(bytes(100))
         model = container.read(tmp_path)
-        assert model.content == ir.CompiledModel("glmRegressor", 115, ())
+        assert model.content == compiled_model("glmRegressor", 115)
         assert [f.name for f in model.description.main.outputs] == ["y"]
         assert model.metadata.author == "somebody"
         summary = describe_model(model)
@@ -131,7 +132,7 @@ class TestOtherTypes:
         (tmp_path / METADATA).write_text(json.dumps([about]))
         model = container.read(tmp_path)
         assert model.spec_version == 7  # of coremldata.bin
-        assert model.content == ir.CompiledModel("treeEnsembleClassifier", 15, ("cat", "dog"))
+        assert model.content == compiled_model("treeEnsembleClassifier", 15, ("cat", "dog"))
 
     @pytest.mark.parametrize(
         ("kind", "missing"), [(500, "model.espresso.net"), (502, "model.mil"), (202, "model0")]

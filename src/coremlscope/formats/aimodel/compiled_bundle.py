@@ -12,8 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from coremlscope.base.units import shown
 from coremlscope.formats.aimodel.bundle import find_compiled, read_metadata
+from coremlscope.formats.external import compiled_model
 from coremlscope.model import ir
 
 _STATS, _DELEGATES = "stats.json", "-delegates"
@@ -28,10 +31,15 @@ def read_compiled_bundle(path: Path) -> ir.Model:
     """
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     interface = ir.FunctionDescription(inputs=(), outputs=())
+    content = compiled_model(ir.CORE_AI, size)
     return ir.Model(
         spec_version=0,
         description=ir.Description({"main": interface}, "main"),
-        content=ir.CompiledModel(ir.CORE_AI, size, facts=tuple(list_facts(path))),
+        content=replace(
+            content,
+            how_to_run="use the .aimodel bundle that it was compiled from",
+            facts=(*content.facts, *list_facts(path)),
+        ),
         metadata=read_metadata(path).metadata,
         source=path,
         container="aimodel",

@@ -13,6 +13,7 @@ from coremlscope.formats.compiled.metadata import METADATA
 from coremlscope.formats.compiled.ml_program import PROGRAM_TEXT, read_ml_program
 from coremlscope.formats.compiled.neural_network import read_neural_network
 from coremlscope.formats.compiled.pipeline import FIRST_STAGE, PIPELINES, read_pipeline
+from coremlscope.formats.external import compiled_model
 from coremlscope.formats.mlmodel import read_spec, resolve_weight_name
 from coremlscope.formats.weights import WeightStorage
 from coremlscope.model import ir
@@ -99,7 +100,7 @@ def _read_other(folder: Path) -> ir.Model:
     return ir.Model(
         spec_version=interface.spec_version,
         description=interface.description,
-        content=ir.CompiledModel(interface.kind, size, interface.class_labels),
+        content=compiled_model(interface.kind, size, interface.class_labels),
         metadata=interface.metadata,
         is_updatable=interface.is_updatable,
     )

@@ -190,6 +190,11 @@ class Content:
         return ""
 
     @property
+    def shapes(self) -> Mapping[str, Shape]:
+        """The known shapes of outputs by name, where the computation is not in the file."""
+        return {}
+
+    @property
     def is_network(self) -> bool:
         """True for a neural network, whose layers do not specify a precision."""
         return False

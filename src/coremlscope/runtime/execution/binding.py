@@ -15,6 +15,7 @@ from coremlscope.base.errors import CorruptModelError, UnsupportedModelError, Us
 from coremlscope.model.features import bind_shapes, check_combination, nearest
 from coremlscope.model.ir import (
     Classical,
+    External,
     Function,
     FunctionDescription,
     Graph,
@@ -25,7 +26,6 @@ from coremlscope.model.ir import (
     StateType,
     TensorType,
     ValueType,
-    how_to_run,
     kind_with_article,
 )
 from coremlscope.ops import OPS
@@ -101,11 +101,11 @@ def choose_function(model: Model, name: str | None = None) -> Chosen:
 
 
 def _cannot_run(model: Model) -> UnsupportedModelError:
-    if model.content.absent:
+    if isinstance(model.content, External):
         others = ", and `coremlscope profile` runs the other stages" if model.stage else ""
         return UnsupportedModelError(
             f"{kind_with_article(model.kind)} cannot be run here: {model.content.absent}",
-            f"{how_to_run(model.content)}; `coremlscope inspect` shows what the file contains{others}",
+            f"{model.content.how_to_run}; `coremlscope inspect` shows what the file contains{others}",
         )
     return UnsupportedModelError(
         f"{kind_with_article(model.kind)} cannot be run here",

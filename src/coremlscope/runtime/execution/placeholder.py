@@ -10,7 +10,7 @@ import msgspec.structs
 import numpy as np
 
 from coremlscope.model.features import FeatureValue, default_shape, dummy_value, to_tensors
-from coremlscope.model.ir import ArrayFeature, DictionaryFeature, External, Feature, Shape, StringFeature
+from coremlscope.model.ir import ArrayFeature, DictionaryFeature, Feature, Shape, StringFeature
 from coremlscope.runtime.execution.wiring import Stage, Wiring
 
 
@@ -71,10 +71,7 @@ def _has_shape(feature: Feature) -> bool:
 def _shape(wiring: Wiring, index: int, feature: Feature) -> tuple[int, ...] | None:
     """The shape of an output, from the first of three sources that declares one."""
     stage = wiring.stages[index]
-    content = stage.model.content
-    assert isinstance(content, External)
-    names = tuple(f.name for f in stage.description.outputs)
-    declared = (default_shape(feature.type), content.output_shapes(names).get(feature.name))
+    declared = (default_shape(feature.type), stage.model.content.shapes.get(feature.name))
     read = (
         default_shape(reader.type)
         for later in wiring.stages[index + 1 :]
