@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from coremlscope.__main__ import main
-from coremlscope.base.processes.command import LIFELINE
 from tests.support.processes import children_of, is_running, wait_for
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows ends a process without telling it")
@@ -87,19 +86,28 @@ def test_children_end_with_a_parent_that_is_killed(verb: str, sample: Path, tmp_
     assert wait_for(lambda: not any(map(is_running, children)))
 
 
-def test_a_child_ends_when_its_lifeline_closes() -> None:
-    code = (
-        "from coremlscope.base.processes.command import follow_parent\n"
-        "follow_parent()\nprint(flush=True)\nwhile True: pass"
-    )
-    lifeline, held = os.pipe()
-    environment = {**os.environ, LIFELINE: str(lifeline)}
-    with subprocess.Popen(
-        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, pass_fds=(lifeline,)
-    ) as process:
-        os.close(lifeline)
-        assert process.stdout is not None
-        process.stdout.readline()
-        assert process.poll() is None
-        os.close(held)
-        assert process.wait(30) == 1
+#: Native code that keeps the interpreter, so that no thread and no handler of a signal runs.
+_HOLDS = "import ctypes, os; os.write(1, b'%d\\n' % os.getpid()); ctypes.PyDLL(None).sleep(600)"
+_KILLED = f"""
+import os, signal, sys
+from coremlscope.base.processes.child import Child, ChildLimits, Task
+child = Child([sys.executable, "-c", {_HOLDS!r}])
+print(child._lines.get().decode(), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_child_ends_that_keeps_the_interpreter() -> None:
+    done = subprocess.run([sys.executable, "-c", _KILLED], stdout=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    child = int(done.stdout)
+
+    def has_ended() -> bool:
+        try:
+            os.kill(child, 0)
+        except ProcessLookupError:
+            return True
+        # Nothing may collect the status of a process whose parent was killed.
+        return sys.platform == "linux" and not is_running(child)
+
+    assert wait_for(has_ended)

@@ -75,7 +75,7 @@ def _run(*parts: str, interpreter: tuple[str, ...] = ()) -> str:
 
 
 def _run_after_the_import(*parts: str) -> None:
-    _output(preloaded_child(_script(parts)))
+    _output(preloaded_child(_script(("import coremltools\n", *parts))))
 
 
 def _script(parts: tuple[str, ...]) -> str:

@@ -86,8 +86,6 @@ CAN_FORK = sys.platform == "linux" and hasattr(os, "pidfd_open")
 _WHOLE = f"""
 import runpy, sys
 sys.path.insert(0, {str(Path(__file__).parents[2])!r})
-from coremlscope.base.processes.command import follow_parent
-follow_parent()
 before, module, *arguments = sys.argv[1:]
 sys.argv[:] = [module, *arguments]
 exec(before, {{}})

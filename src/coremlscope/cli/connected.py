@@ -129,7 +129,7 @@ def measure_connected(
     )
     return measure_on_device(
         *models,
-        on_device=arguments.on_device or "",
+        on_device=arguments.on_device,
         team=arguments.team,
         settings=wanted,
         devices=arguments.device,

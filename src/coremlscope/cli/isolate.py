@@ -104,6 +104,7 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope.api.sources import exit_code_of
     from coremlscope.devices.targets import Targets
     from coremlscope.measure.effort import Effort
     from coremlscope.reports.isolation import isolation_document
@@ -128,13 +129,8 @@ def _run(arguments: argparse.Namespace) -> int:
             overwrite=arguments.overwrite,
         )
 
-    document = isolation_document(found)
-
-    def as_json() -> str:
-        return render_values(found.to_json())
-
-    write_reports(found.profile, arguments, document, as_json)
-    return 0
+    write_reports(found.profile, arguments, isolation_document(found), lambda: render_values(found.to_json()))
+    return exit_code_of([found.profile])
 
 
 COMMAND = Command(

@@ -42,6 +42,7 @@ from coremlscope.results.profile import Profile
 from coremlscope.runtime.engines import engine
 from tests.support.ir_models import perceptron
 from tests.support.later import minutes_later
+from tests.support.processes import skip_unless_limited
 
 pytestmark = pytest.mark.usefixtures("_real_children")
 SHORT = Settings(iterations=3, compile_iterations=1, load_iterations=2, warmups=2)
@@ -135,6 +136,7 @@ def test_the_measurement_is_that_of_the_engine(
 def test_what_was_measured_before_is_kept(
     sample: Path, end: str, limits: ChildLimits, cause: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    skip_unless_limited(limits)
     later = minutes_later(monkeypatch) if limits.memory_bytes is None and cause == "limit" else None
     measured = scripted(SEND + end, limits).measure(*subject_of(sample), progress=later)
     assert measured.partial is not None

@@ -22,7 +22,7 @@ import msgspec
 
 from coremlscope.base.errors import EngineError, LimitError
 from coremlscope.base.processes.channel import VARIABLE
-from coremlscope.base.processes.command import LIFELINE, python_child
+from coremlscope.base.processes.command import end_group, python_child, start_group
 from coremlscope.base.processes.endings import Failures, explain
 from coremlscope.base.processes.mac_memory import footprint_bytes
 from coremlscope.base.writing import temporary_error
@@ -98,9 +98,10 @@ class Child:
             self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         except OSError as error:
             raise temporary_error(error) from error
-        ends = os.pipe() if os.name == "posix" else ()
-        variables = {VARIABLE: "1", **({LIFELINE: str(ends[0])} if ends else {})}
+        # Windows has no such groups: children notice there that their standard input ends.
+        self._group: tuple[int, int] | None = None
         try:
+            self._group = start_group() if os.name == "posix" else None
             self._process = subprocess.Popen(
                 command,
                 bufsize=0,
@@ -108,18 +109,13 @@ class Child:
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
                 cwd=folder,
-                env={**passed, **(environment or {}), **variables},
-                pass_fds=ends[:1],
+                env={**passed, **(environment or {}), VARIABLE: "1"},
+                process_group=self._group and self._group[0],
             )
         except BaseException:
             self._errors.close()
-            for end in ends[1:]:
-                os.close(end)
+            self._end_group()
             raise
-        finally:
-            for end in ends[:1]:
-                os.close(end)
-        self._lifeline = ends[1:]
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._waits = threading.Event()
         self._reader = threading.Thread(target=self._read, name="messages", daemon=True)
@@ -188,9 +184,12 @@ class Child:
             assert self._process.stdout is not None
             self._process.stdout.close()
             self._errors.close()
-            for end in self._lifeline:
-                os.close(end)
-            self._lifeline = ()
+            self._end_group()
+
+    def _end_group(self) -> None:
+        if self._group is not None:
+            end_group(*self._group)
+            self._group = None
 
     def _end(self, grace_s: float) -> None:
         if self._process.stdin is not None:

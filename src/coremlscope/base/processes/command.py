@@ -1,20 +1,16 @@
-"""Commands that run modules of this package as programs, which end with the process that started them."""
+"""Commands that run modules of this package as programs, and process groups that end with their parent."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-import threading
 from contextlib import suppress
 from pathlib import Path
 
-#: Names the end of a pipe, in the environment of a child; its other end closes when the parent ends.
-LIFELINE = "COREMLSCOPE_LIFELINE"
-
 _PACKAGE = Path(__file__).resolve().parents[3]
-#: The option of Linux's `prctl` for a signal that a process gets when its parent ends.
-_PR_SET_PDEATHSIG = 1
+#: Ends its process group when its standard input does: at once, then by force.
+_WATCH = 'trap "" TERM; read -r line; kill 0; sleep 2; kill -9 0'
 
 
 def python_child(module: str, function: str = "") -> tuple[str, ...]:
@@ -29,32 +25,32 @@ def python_child(module: str, function: str = "") -> tuple[str, ...]:
     run = f"runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
     if function:
         run = f"importlib.import_module({module!r}).{function}(*sys.argv[1:])"
-    code = (
-        f"import importlib, runpy, sys; sys.path.append({str(_PACKAGE)!r}); "
-        f"from coremlscope.base.processes.command import follow_parent; follow_parent(); {run}"
-    )
+    code = f"import importlib, runpy, sys; sys.path.append({str(_PACKAGE)!r}); {run}"
     return (sys.executable, "-P", "-c", code)
 
 
-def follow_parent() -> None:
-    """Ends this process at once when its parent ends, however that ends; without a lifeline it does nothing.
+def start_group() -> tuple[int, int]:
+    """Starts a process group whose processes end when this process does, however that ends.
 
-    Windows passes no pipes besides the standard ones: children notice there that their standard input ends.
+    A process of its own waits for that: native code that never gives back the interpreter, as coremltools
+    while Core ML loads a model, would keep a thread or a handler of the child from ending it.
+
+    Returns:
+        The group, and the end of a pipe, for `end_group`.
     """
-    named = os.environ.pop(LIFELINE, "")
-    if not named:
-        return
-    lifeline = int(named)
+    read, held = os.pipe()
+    try:
+        actions = [(os.POSIX_SPAWN_DUP2, read, 0)]
+        shell = os.posix_spawn("/bin/sh", ["sh", "-c", _WATCH], os.environ, setpgroup=0, file_actions=actions)
+    finally:
+        os.close(read)
+    return shell, held
 
-    def follow() -> None:
-        with suppress(OSError):
-            os.read(lifeline, 1)
-        os._exit(1)
 
-    threading.Thread(target=follow, name="parent", daemon=True).start()
-    if sys.platform == "linux":
-        # Native code that never gives back the interpreter would keep the thread from ending the process.
-        import ctypes
-
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+def end_group(group: int, held: int) -> None:
+    """Ends the processes of a group by force, those too that its processes started and left behind."""
+    with suppress(OSError):
+        os.killpg(group, signal.SIGKILL)
+    with suppress(OSError):
+        os.waitpid(group, 0)
+    os.close(held)

@@ -8,23 +8,16 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
 
 
-class KeptFolders(AbstractContextManager["KeptFolders"]):
+class KeptFolders(ExitStack):
     """Private folders by setting of compute units, which are removed at the end of the context."""
 
     def __init__(self) -> None:
-        self._stack = ExitStack()
+        super().__init__()
         self._folders: dict[str, Path] = {}
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._folders.clear()
-        self._stack.close()
 
     @contextmanager
     def make(self, units: str, *, keeps: bool = True) -> Iterator[Path]:
@@ -36,7 +29,7 @@ class KeptFolders(AbstractContextManager["KeptFolders"]):
         """
         folder = tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True)
         if keeps and units not in self._folders:
-            self._folders[units] = Path(self._stack.enter_context(folder))
+            self._folders[units] = Path(self.enter_context(folder))
             yield self._folders[units]
         else:
             with folder as name:

@@ -22,7 +22,7 @@ from coremlscope.base.processes.child import ChildLimits, Task, python_child, ru
 from coremlscope.base.writing import write_draft
 from coremlscope.devices.unit import ComputeUnits
 from coremlscope.measure.contract import Progress
-from coremlscope.measure.coreml.failures import FAILURES, fallback_findings
+from coremlscope.measure.coreml.failures import FAILURES, fallback_findings, not_finite_findings
 from coremlscope.measure.coreml.files import readable_by_core_ml, require_coremltools
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
 from coremlscope.measure.coreml.timing_child import CoreMLTimingRequest
@@ -150,7 +150,7 @@ class CoreMLPrediction(msgspec.Struct, frozen=True, kw_only=True):
         compute_units: The setting that Core ML was given.
         outputs: By name: arrays, Pillow images, numbers, texts and dictionaries, as coremltools gives them.
         states: The content of states after it.
-        findings: The setting that Core ML was held to, and units for which it could not compile.
+        findings: The setting that Core ML was held to, and units for which it could not compile, NaNs.
     """
 
     compute_units: ComputeUnits
@@ -195,6 +195,7 @@ def predict_by_core_ml(
         warmups=0,
     )
     said: list[str] = []
+    not_finite: list[str] = []
     with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         request = prepare_request(model, once, inputs, folder, keeps=True)
@@ -203,6 +204,7 @@ def predict_by_core_ml(
             [*CHILD, str(request)], effective, folder, limits, heard=said.append
         ) as messages:
             for message in messages:
+                not_finite += message.get("not_finite", ())
                 if progress is not None and "begins" in message:
                     progress(f"{effective}: {message['begins']}", 0, 1)
         outputs, after = load_values(folder, RESULTS), load_values(folder, STATES)
@@ -210,5 +212,9 @@ def predict_by_core_ml(
         compute_units=effective,
         outputs=outputs,
         states=after,
-        findings=(*unit_findings("Run", units), *fallback_findings("".join(said), effective)),
+        findings=(
+            *unit_findings("Run", units),
+            *fallback_findings("".join(said), effective),
+            *not_finite_findings(not_finite, effective),
+        ),
     )
