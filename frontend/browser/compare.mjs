@@ -7,7 +7,7 @@ await look(
     const text = (selector) => page.locator(selector).allTextContents();
     const seen = {
       title: await page.title(),
-      answer: await text(".report-head strong"),
+      answer: await text(".strip-text"),
       sections: await text("main h2"),
       facts: await text(".report-head tbody th"),
       verdicts: await text("[aria-label=Phases] .verdict"),

@@ -8,6 +8,7 @@ import { TracePage } from "./pages/trace";
 import { VariantsPage } from "./pages/variants";
 import type { Payload } from "./payload";
 import { Footer } from "./ui/footer";
+import { Keys } from "./ui/keys";
 import "./styles/base.css";
 import "./styles/parts.css";
 import "./styles/answers.css";
@@ -50,6 +51,7 @@ export function Page(props: { payload: Payload }) {
   return (
     <>
       <Result payload={props.payload} />
+      <Keys />
       {props.payload.result.schema !== "coremlscope.server/3" && <Footer payload={props.payload} />}
     </>
   );

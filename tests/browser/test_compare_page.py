@@ -12,7 +12,7 @@ from coremlscope import api
 from coremlscope.base.units import format_duration
 from coremlscope.describe.comparison.profiles import Comparison, compare_profiles
 from coremlscope.formats.sample import sample_model
-from coremlscope.reports.difference import verdict_lines
+from coremlscope.reports.difference import conclude_comparison
 from coremlscope.reports.page import render_html
 from tests.support.browser import Drive
 from tests.support.comparisons import changed, rounds, timed
@@ -46,7 +46,7 @@ def seen(drive: Drive, comparison: Comparison, tmp_path_factory: pytest.TempPath
 def test_the_page_says_what_the_json_says(seen: dict[str, Any], comparison: Comparison) -> None:
     (difference,) = comparison.differences
     assert seen["sections"] == ["Times of predictions", f"{HOSTILE} against main"]
-    assert seen["answer"] == verdict_lines(comparison)
+    assert seen["answer"] == [one.text for one in conclude_comparison(comparison)]
     assert not any(unit in cell for cell in seen["costs"] for unit in ("ms", "µs", "ns"))
     assert seen["facts"] == list(comparison.differing)
     assert seen["verdicts"] == [change.verdict for change in difference.phases.values()]

@@ -30,7 +30,7 @@ def test_the_summary_of_a_step(sample: Path, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     assert main(["check", str(sample), "--max-size", "1GB", "--step-summary", "--quiet"]) == 0
     text = summary.read_text()
-    assert text.startswith("before\n## ✓ coremlscope check: 1 limit")
+    assert text.startswith(f"before\n## ✓ {sample.name}: 1 limit")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from coremlscope.reports.cards import write_card
 from coremlscope.reports.document import (
     Block,
     Column,
+    Conclusion,
     Document,
     Drawing,
     Facts,
@@ -47,6 +48,7 @@ def every_block(text: str) -> list[Block]:
     table = Table((Column("a"), Column("b", is_code=True), Column("c")), [(text, text, 0.5)] * 3, 2)
     return [
         Title(text, text),
+        Conclusion("doubt", text, text, text),
         Facts([(text, text), ("hidden fact", "")]),
         Heading(text, text),
         table,

@@ -12,7 +12,7 @@ import pytest
 from coremlscope import verify
 from coremlscope.formats import container
 from coremlscope.model.ir import Model
-from coremlscope.reports.document import Title
+from coremlscope.reports.document import Conclusion
 from coremlscope.reports.verification import verification_document
 from coremlscope.results.verification import Verification
 
@@ -57,9 +57,9 @@ def _dividing(values: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def _headline(found: Verification) -> str:
-    title = next(iter(verification_document(found)))
-    assert isinstance(title, Title)
-    return title.text.removeprefix("✓ ").removeprefix("✗ ")
+    first = next(iter(verification_document(found)))
+    assert isinstance(first, Conclusion)
+    return first.text
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,19 @@ export function pointsOf(report: VariantsForm, cost: Cost, key: string): Point[]
   return points.map((point, index) => ({ ...point, isBest: best.has(index) }));
 }
 
+/** The variants' sizes and latencies on a device; those that no other one beats in both are marked. */
+export function timesBySize(report: VariantsForm, key: string): { name: string; size: number; seconds: number; isBest: boolean }[] {
+  const points = report.variants.flatMap((variant) => {
+    const [size, seconds] = [costOf(variant, "size", key), costOf(variant, "latency", key)];
+    return size === null || seconds === null ? [] : [{ name: variant.name, size, seconds }];
+  });
+  const best = bestOf(
+    points.map(({ size }) => Number(size.toPrecision(DIGITS))),
+    points.map(({ seconds }) => -Number(seconds.toPrecision(DIGITS))),
+  );
+  return points.map((point, index) => ({ ...point, isBest: best.has(index) }));
+}
+
 function costOf(variant: Variant, cost: Cost, key: string): number | null {
   if (cost === "size") return variant.size_bytes;
   const forecast = forecastOf(variant, key);

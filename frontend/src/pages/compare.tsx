@@ -5,9 +5,11 @@ import { kindName, settingName } from "../data/words";
 import { bytes, count, fileName, plural } from "../format";
 import { ScrollRegion } from "../ui/scroll";
 import { Section } from "../ui/section";
+import { Conclusions } from "../ui/strip";
 import { TopBar } from "../ui/topbar";
 import { DifferenceSection } from "../views/compare/difference";
 import { DifferenceOverview } from "../views/compare/overview";
+import { ComparedSettings } from "../views/compare/settings";
 import { Overview } from "../views/overview";
 import { Opened } from "./profiles";
 
@@ -23,7 +25,7 @@ const FORMATS: Record<string, (fact: string) => string> = {
 const shown = (name: string, fact: string | undefined): string => (fact === undefined ? "–" : (FORMATS[name]?.(fact) ?? fact));
 
 /** The page of a comparison: the differing facts, all profiles, then each subject against the first. */
-export function ComparePage(props: { result: ComparisonForm & { verdicts?: string[] } }) {
+export function ComparePage(props: { result: ComparisonForm }) {
   const { subjects, differences, differing, profiles } = props.result;
   const hasOverview = differences.length > 1;
   const isListed = subjects.length > ABREAST;
@@ -34,11 +36,7 @@ export function ComparePage(props: { result: ComparisonForm & { verdicts?: strin
       <main class="compare">
         <header class="report-head" id="top">
           <h1>{titleOf(subjects)}</h1>
-          {props.result.verdicts?.map((line) => (
-            <p class="lead" key={line}>
-              <strong>{line}</strong>
-            </p>
-          ))}
+          <Conclusions of={props.result} />
           {differing.length === 0 && differences.length > 0 && <p class="lead">The same model under the same conditions.</p>}
           {differing.length > 0 && !isListed && (
             <ScrollRegion label="What differs">
@@ -48,9 +46,10 @@ export function ComparePage(props: { result: ComparisonForm & { verdicts?: strin
             </ScrollRegion>
           )}
         </header>
+        {profiles.length === 1 && <ComparedSettings comparison={props.result} />}
         {profiles.length > 0 && <Overview profiles={profiles} names={profileNames(profiles)} />}
         {hasOverview && <DifferenceOverview comparison={props.result} />}
-        {differing.length > 0 && isListed && (
+        {differing.length > 0 && isListed && profiles.length !== 1 && (
           <Section id="facts" title="What differs">
             <ScrollRegion label="What differs">
               <table class="plain">

@@ -2,6 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { TraceForm } from "../data/schema";
 import { type Recorded, readTrace } from "../data/trace";
 import { duration, moment, plural } from "../format";
+import { Conclusions } from "../ui/strip";
 import { TopBar } from "../ui/topbar";
 import { Lanes } from "../views/program/lanes";
 import { Mistakes } from "../views/program/mistakes";
@@ -63,6 +64,7 @@ function Head(props: { form: TraceForm; events: number | null }) {
   return (
     <header class="report-head" id="top">
       <h1>{form.command.join(" ") || "Recorded program"}</h1>
+      <Conclusions of={form} />
       <p class="lead">
         <span class="origin origin-measured">measured{form.host && ` on ${form.host}`}</span>
       </p>

@@ -1,6 +1,7 @@
 import type { VariantsForm } from "../data/schema";
 import { kindName } from "../data/words";
 import { fileName, plural } from "../format";
+import { Conclusions } from "../ui/strip";
 import { TopBar } from "../ui/topbar";
 import { VariantChart, VariantForecasts, VariantTable } from "../views/variants";
 
@@ -18,6 +19,7 @@ export function VariantsPage(props: { result: VariantsForm }) {
             {result.coremltools && ` by coremltools ${result.coremltools}`}
           </p>
         </header>
+        <Conclusions of={result} />
         <VariantChart report={result} />
         <VariantTable report={result} />
         <VariantForecasts report={result} />

@@ -22,6 +22,9 @@ export function TopBar(props: {
   const actions = useContext(BarActions);
   return (
     <header class="topbar">
+      <a class="skip" href="#top">
+        Skip to the content
+      </a>
       {props.back}
       <a class="brand" href={props.home ?? "#top"} title={props.title}>
         {props.brand}

@@ -1,7 +1,7 @@
 import { useMemo } from "preact/hooks";
 import { timeShares } from "../data/answers";
 import { Placement } from "../data/placement";
-import { switches, type Target, targetName } from "../data/profile";
+import { answerOf, switches, type Target, targetName } from "../data/profile";
 import { buildRows } from "../data/rows";
 import type { ComputeUnits, Estimate, Plan } from "../data/schema";
 import { plannedColumns, unitShares } from "../data/totals";
@@ -12,10 +12,12 @@ import { OriginTag } from "../ui/origin";
 import { ScrollRegion } from "../ui/scroll";
 import { Section } from "../ui/section";
 import { UnitBar, UnitLegend } from "../ui/units";
+import { HeatGrid } from "./heat-grid";
 
 /** The compute-unit settings side by side, for every planned or estimated device. */
 export function Settings() {
-  const { targets } = useReport();
+  const { profile, targets, target, setting, chooseTarget } = useReport();
+  const answered = targets.filter((one) => profile && one.settings.some((name) => answerOf(profile, one, name)?.latency));
   const plans = targets.map((one) => one.plan).filter((plan) => plan !== null);
   const hasEstimates = targets.some((one) => one.estimates.size > 0);
   const leftOut = targets.flatMap((one) => [...one.estimates.values()].flatMap((estimate) => estimate.left_out));
@@ -31,6 +33,14 @@ export function Settings() {
         </>
       }
     >
+      {profile && answered.length > 0 && (
+        <HeatGrid
+          profile={profile}
+          targets={answered}
+          isChosen={(one, name) => one === target && name === setting}
+          onChoose={chooseTarget}
+        />
+      )}
       <ScrollRegion label="Compute-unit settings side by side">
         <table class="plain settings">
           <thead>
@@ -43,9 +53,11 @@ export function Settings() {
               </th>
             </tr>
           </thead>
-          {targets.map((target) => (
-            <TargetRows key={target.key} target={target} hasPlans={plans.length > 0} hasEstimates={hasEstimates} />
-          ))}
+          {targets
+            .filter((one) => one === target || !answered.includes(one))
+            .map((one) => (
+              <TargetRows key={one.key} target={one} hasPlans={plans.length > 0} hasEstimates={hasEstimates} />
+            ))}
         </table>
       </ScrollRegion>
       <UnitLegend units={["neural_engine", "gpu", "cpu"]} />

@@ -11,6 +11,7 @@ import {
   type Point,
   pointsOf,
   sameClass,
+  timesBySize,
   worstOutput,
 } from "../data/variants";
 import { bytes, duration, fixed, plural } from "../format";
@@ -20,24 +21,27 @@ import { ScrollRegion } from "../ui/scroll";
 import { Section } from "../ui/section";
 import { Scatter } from "./scatter";
 
-const COSTS: readonly (readonly [Cost, string])[] = [
+/** What the chart shows: latencies by size, or a cost by closeness to the original. */
+type Shown = Cost | "time";
+const COSTS: readonly (readonly [Shown, string])[] = [
+  ["time", "Time by size"],
   ["size", "Size"],
   ["latency", "Latency"],
   ["memory", "Memory"],
 ];
 
-/** Cost against closeness to the original; the line joins the variants that no other one beats. */
+/** Latency against size, or a cost against closeness to the original; the line joins the variants that no other one beats. */
 export function VariantChart(props: { report: VariantsForm }) {
   const { report } = props;
   const keys = useMemo(() => forecastKeys(report), [report]);
-  const [cost, chooseCost] = useState<Cost>("size");
+  const [cost, chooseCost] = useState<Shown>(keys.length ? "time" : "size");
   const [key, chooseKey] = useState(keys[0] ?? "");
-  const points = useMemo(() => pointsOf(report, cost, key), [report, cost, key]);
-  const costs = keys.length ? COSTS : COSTS.slice(0, 1);
+  const points = useMemo(() => (cost === "time" ? [] : pointsOf(report, cost, key)), [report, cost, key]);
+  const costs = keys.length ? COSTS : COSTS.slice(1, 2);
   return (
     <Section
       id="chart"
-      title="Cost against quality"
+      title={cost === "time" ? "Time against size" : "Cost against quality"}
       note={cost === "size" ? null : <OriginTag origin="estimated" on={key} />}
       actions={
         <>
@@ -46,10 +50,16 @@ export function VariantChart(props: { report: VariantsForm }) {
         </>
       }
     >
-      {points.length > 1 ? <Plot points={points} cost={cost} /> : <p class="dim">No outputs were compared.</p>}
+      {cost === "time" ? (
+        <TimesBySize report={report} device={key} />
+      ) : points.length > 1 ? (
+        <Plot points={points} cost={cost} />
+      ) : (
+        <p class="dim">No outputs were compared.</p>
+      )}
       <p class="dim caption">
-        PSNR of the output with the least, {comparedOn(report)}. The line joins the variants that no other surpasses in both cost and
-        closeness to the original.
+        {cost !== "time" && `PSNR of the output with the least, ${comparedOn(report)}. `}
+        The line joins the variants that no other one surpasses in both.
       </p>
     </Section>
   );
@@ -59,6 +69,13 @@ function comparedOn(report: VariantsForm): string {
   const known = report.variants.find((variant) => variant.difference)?.difference;
   if (!known) return "not compared";
   return `on ${plural(known.samples, known.synthetic ? "synthetic input" : "input")}, computed where this report was made`;
+}
+
+function TimesBySize(props: { report: VariantsForm; device: string }) {
+  const marks = timesBySize(props.report, props.device).map(({ name, size, seconds, isBest }) => ({
+    ...{ id: name, name, x: size, y: seconds, isBest, title: `${name}: ${bytes(size)}, ${duration(seconds)}` },
+  }));
+  return <Scatter marks={marks} noun="variant" formatX={bytes} formatY={duration} isFromZero />;
 }
 
 function Plot(props: { points: readonly Point[]; cost: Cost }) {

@@ -8,8 +8,8 @@ from coremlscope.base.units import format_bytes, format_duration, format_per_sec
 from coremlscope.describe.comparison.profiles import Comparison
 from coremlscope.describe.this_mac import NOT_MEASURED, say_measured
 from coremlscope.devices.unit import NEURAL_ENGINE, SETTING_WORDS, SETTINGS, ComputeUnits
-from coremlscope.reports.difference import describe_operations, fact_rows, pair_table, verdict_lines
-from coremlscope.reports.document import Block, Column, Heading, Hint, Item, Table, Text
+from coremlscope.reports.difference import conclude_comparison, describe_operations, fact_rows, pair_table
+from coremlscope.reports.document import Block, Column, Conclusion, Heading, Hint, Item, Table, Text
 from coremlscope.reports.figures import EXTRAPOLATED, milliseconds, within_ms
 from coremlscope.reports.provider import provider_comparison, verdict_section
 from coremlscope.reports.terminal.writer import write_terminal
@@ -19,7 +19,7 @@ from coremlscope.results.profile import Profile
 
 #: Lines of an answer at 80 columns, and what is listed of each part.
 _MOST_LINES = 40
-_NOTHING = "Not comparable: no latency is known on any device."
+_NOTHING = Conclusion("doubt", "unknown", "Not comparable: no latency is known on any device.")
 _REASONS, _CHANGES, _PARTS, _FACTS, _HAZARDS = 3, 5, 7, 6, 2
 
 
@@ -52,7 +52,7 @@ def answer_document(
         yield from answer_blocks(profiles[0], most=most)
         yield from verdict_section(profiles[0])
     else:
-        yield from (Text(line, "strong", 0) for line in verdict_lines(comparison) or [_NOTHING])
+        yield from conclude_comparison(comparison) or [_NOTHING]
         yield from pair_table(comparison.differences, [subject.label for subject in comparison.subjects])
         yield from _differences(comparison)
         yield from provider_comparison(profiles, [subject.label for subject in comparison.subjects])

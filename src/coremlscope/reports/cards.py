@@ -13,6 +13,7 @@ from coremlscope.base.escaping import html_text
 from coremlscope.reports.document import (
     Block,
     Cell,
+    Conclusion,
     Document,
     Drawing,
     Facts,
@@ -48,6 +49,8 @@ def write_card(document: Document) -> str:
 def _block(block: Block) -> str:
     if isinstance(block, Title):
         return _div(block.text, "font-weight:600;font-size:15px") + _div(block.remark, "opacity:.75")
+    if isinstance(block, Conclusion):
+        return _div(block.sentence, "font-weight:600;font-size:15px")
     if isinstance(block, Heading):
         return f'<div style="margin-top:8px">{_titled(block.text, block.remark)}</div>'
     if isinstance(block, Facts):

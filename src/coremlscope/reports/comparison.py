@@ -11,6 +11,7 @@ from coremlscope.describe.comparison.change import Change
 from coremlscope.describe.comparison.plans import PlanChange
 from coremlscope.describe.comparison.profiles import Comparison, Difference, RowChange
 from coremlscope.reports.difference import (
+    conclude_comparison,
     describe_calibration,
     describe_operations,
     describe_units,
@@ -23,7 +24,6 @@ from coremlscope.reports.difference import (
     pair_table,
     planned_cells,
     verdict,
-    verdict_lines,
 )
 from coremlscope.reports.document import (
     Block,
@@ -53,7 +53,7 @@ def comparison_document(comparison: Comparison) -> Iterator[Block]:
         yield from side_by_side_document(comparison.profiles)
         return
     names = [subject.label for subject in comparison.subjects]
-    yield from (Text(line, "strong", 0) for line in verdict_lines(comparison))
+    yield from conclude_comparison(comparison)
     yield from pair_table(comparison.differences, names)
     yield from side_by_side(comparison.profiles, names)
     yield from _facts(comparison, names)

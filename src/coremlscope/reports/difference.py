@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
 
 from coremlscope.base.figures import Origin
 from coremlscope.base.units import format_bytes, format_cost, format_count, format_duration, format_ratio
@@ -11,10 +12,10 @@ from coremlscope.describe.comparison.plans import PlanChange, PlannedOpChange
 from coremlscope.describe.comparison.profiles import Comparison, Difference
 from coremlscope.devices.unit import SETTING_WORDS
 from coremlscope.model.ir import kind_name
-from coremlscope.reports.document import Block, Column, Table, Text
+from coremlscope.reports.document import Block, Column, Conclusion, Table, Text
 from coremlscope.reports.figures import milliseconds
 from coremlscope.reports.words import SHORT_UNIT_NAMES, describe_own, plural, unit_name
-from coremlscope.results.answer import PairVerdict
+from coremlscope.results.answer import Answer, PairVerdict, SettingChoice
 
 _FORMATS: Mapping[str, Callable[[str], str]] = {
     "kind": kind_name,
@@ -46,18 +47,69 @@ def verdict(change: Change) -> str:
     return "" if change.ratio is None else change.verdict
 
 
-def verdict_lines(comparison: Comparison) -> list[str]:
-    """Returns the answer first: whether each subject is faster than the base, here and on devices."""
+def conclude_comparison(comparison: Comparison) -> list[Conclusion]:
+    """Returns the answer first: whether each subject is faster than the base, here and on devices.
+
+    For devices and settings of one model: how fast it is on each device at best.
+    """
+    if len(comparison.profiles) == 1 and (best := _conclude_settings(comparison.profiles[0].answers)):
+        return [best]
     labels = [subject.label for subject in comparison.subjects]
-    lines = [line for one in comparison.differences if (line := _measured_verdict(comparison, one, labels))]
-    return lines + [one.answer for one in comparison.differences if one.answer]
+    found = [_conclude_measured(comparison, one, labels) for one in comparison.differences]
+    found += [_conclude_estimated(one) for one in comparison.differences]
+    return [one for one in found if one is not None]
 
 
-def _measured_verdict(comparison: Comparison, difference: Difference, labels: Sequence[str]) -> str:
-    """Returns whether a subject was measured to be faster; empty if it is not known."""
+#: What a comparison finds, the worst first, with the tone of each.
+_TONES: Mapping[str, Literal["kept", "doubt", "wrong"]] = {
+    "unknown": "doubt",
+    "unclear": "doubt",
+    "slower": "doubt",
+    "no change": "kept",
+    "faster": "kept",
+}
+
+
+def _conclude_settings(answers: Sequence[Answer]) -> Conclusion | None:
+    """Returns the best of each device, the fastest first, after what goes wrong; None if none is known."""
+    best: dict[tuple[str, str], SettingChoice] = {}
+    for answer in answers:
+        if answer.best is not None:
+            best.setdefault((answer.device, answer.os), answer.best)
+    if not best:
+        return None
+    rows = sorted(best.items(), key=lambda row: row[1].latency.value)
+    told = [
+        f"{format_duration(one.latency.value)} on {device} with {SETTING_WORDS[one.compute_units]}"
+        for (device, _), one in rows
+    ]
+    hazards = dict.fromkeys(one.text for answer in answers if answer.is_hazardous for one in answer.hazards)
+    text = f"{'. '.join((*hazards, 'Estimated at best'))}: {', '.join(told)}"
+    if hazards:
+        return Conclusion("wrong", "hazard", text)
+    is_sure = all(one.trust.certainty == "likely" for one in answers)
+    return Conclusion("kept" if is_sure else "doubt", "likely" if is_sure else "unclear", text)
+
+
+def _conclude_estimated(difference: Difference) -> Conclusion | None:
+    """Returns whether a subject is estimated to be faster; None if nothing is estimated."""
+    if not difference.answer:
+        return None
+    pairs = [one for one in difference.estimated if one.is_best] or difference.estimated
+    word = next((word for word in _TONES for one in pairs if one.verdict == word), "unknown")
+    is_wrong = any(one.hazards for one in pairs)
+    return Conclusion(
+        "wrong" if is_wrong else _TONES[word], "hazard" if is_wrong else word, difference.answer
+    )
+
+
+def _conclude_measured(
+    comparison: Comparison, difference: Difference, labels: Sequence[str]
+) -> Conclusion | None:
+    """Returns whether a subject was measured to be faster; None if it is not known."""
     change = difference.phases.get("predict")
     if change is None or change.ratio is None:
-        return ""
+        return None
     base, other = (comparison.subjects[place] for place in (difference.base, difference.other))
     # The times of a model that was measured next to itself differ by noise.
     is_same = difference.interleaved and (base.path, base.facts) == (other.path, other.facts)
@@ -65,7 +117,9 @@ def _measured_verdict(comparison: Comparison, difference: Difference, labels: Se
     after, before = (format_value(one, "measured") for one in (change.after, change.before))
     times = f"{after} instead of {before}" + ("" if is_same else f" ({format_ratio(change.ratio)})")
     names = f"{labels[difference.other]} against {labels[difference.base]}"
-    return f"{names}: {word}, {times}, measured by {difference.measured[0]}."
+    text = f"{names}: {word}, {times}, measured by {difference.measured[0]}."
+    verdict = "no change" if is_same else change.verdict
+    return Conclusion(_TONES[verdict], verdict, text)
 
 
 def pair_table(differences: Sequence[Difference], names: Sequence[str]) -> Iterator[Block]:

@@ -6,11 +6,12 @@ A report is a function from a result to a document. The writers (`terminal.write
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
 
+from coremlscope.base.figures import Figure
 from coremlscope.base.findings import Finding
 from coremlscope.base.site import finding_page
 from coremlscope.reports.words import FINDING_MARKS, by_severity, describe_finding, finding_hint, plural
@@ -69,11 +70,35 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Title(msgspec.Struct, frozen=True):
-    """The title of a document or of a subject in it, with a remark, and the style of a verdict."""
+    """The title of a document or of a subject in it, with a remark."""
 
     text: str
     remark: str = ""
-    style: Style = ""
+
+
+class Conclusion(msgspec.Struct, frozen=True):
+    """What a document begins with: whether all is well.
+
+    Attributes:
+        tone: `kept` where it is, `doubt` where it is not sure, `wrong` where something fails.
+        word: It in a word or two.
+        text: It in a sentence.
+        title: What it is about, where that is the title of the document; may be empty.
+    """
+
+    tone: Literal["kept", "doubt", "wrong"]
+    word: str
+    text: str
+    title: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The sentence with its mark, for writers without colours."""
+        return f"{TONE_MARKS[self.tone]} {': '.join(filter(None, (self.title, self.text)))}"
+
+
+#: The marks of tones.
+TONE_MARKS: Mapping[str, str] = {"kept": "✓", "doubt": "!", "wrong": "✗"}
 
 
 class Heading(msgspec.Struct, frozen=True):
@@ -128,14 +153,38 @@ class Text(msgspec.Struct, frozen=True):
     indent: int = 2
 
 
+class Bullet(msgspec.Struct, frozen=True):
+    """A figure with its interval, next to its limit.
+
+    Attributes:
+        figure: The figure.
+        limit: The limit.
+        is_least: Whether the figure is to be at least the limit, instead of at most.
+    """
+
+    figure: Figure
+    limit: float
+    is_least: bool = False
+
+
 class Item(msgspec.Struct, frozen=True):
-    """An entry of a list: a mark, a text, the address of a page on it, and below it one hint or several."""
+    """An entry of a list.
+
+    Attributes:
+        text: The text.
+        hint: What to do about it, once or several times.
+        mark: The mark before it.
+        style: How it is meant.
+        address: The address of a page on it; may be empty.
+        bullet: The figure that it is about, for writers that draw.
+    """
 
     text: str
     hint: str | Sequence[str] = ""
     mark: str = "•"
     style: Style = ""
     address: str = ""
+    bullet: Bullet | None = None
 
     @property
     def hints(self) -> Sequence[str]:
@@ -171,7 +220,7 @@ class Hint(msgspec.Struct, frozen=True):
     text: str
 
 
-Block: TypeAlias = Title | Heading | Facts | Table | Text | Item | Drawing | Folded | Hint
+Block: TypeAlias = Title | Conclusion | Heading | Facts | Table | Text | Item | Drawing | Folded | Hint
 Document: TypeAlias = Iterable[Block]
 
 

@@ -16,8 +16,11 @@ from typing import assert_never
 
 from coremlscope.base.escaping import html_text
 from coremlscope.reports.document import (
+    TONE_MARKS,
     Block,
+    Bullet,
     Cell,
+    Conclusion,
     Document,
     Drawing,
     Facts,
@@ -45,7 +48,10 @@ _PAGE = """\
 <style>{style}</style>
 </head>
 <body>
-<header class="topbar"><a class="brand" href="#top">{title}</a>{parts}</header>
+<header class="topbar"><a class="skip" href="#top">Skip to the content</a>
+<a class="brand" href="#top">{title}</a>{parts}
+<select class="theme-switch quiet" aria-label="Theme"><option>System</option>
+<option value="light">Light</option><option value="dark">Dark</option></select></header>
 <main>
 {content}
 </main>
@@ -78,6 +84,8 @@ class _Writer:
             self._lists_items = False
         if isinstance(block, Title):
             self._begin(block)
+        elif isinstance(block, Conclusion):
+            self._conclude(block)
         elif isinstance(block, Heading):
             self._section(block.text, block.remark)
         elif isinstance(block, Item):
@@ -109,8 +117,16 @@ class _Writer:
         self.title = self.title or title.text
         remark = f'<p class="lead">{html_text(title.remark)}</p>' if title.remark else ""
         text = html_text(title.text)
-        text = f'<span class="verdict-error">{text}</span>' if title.style == "error" else text
         self.lines.append(f'<header class="report-head"{named}><{level}>{text}</{level}>{remark}</header>')
+
+    def _conclude(self, found: Conclusion) -> None:
+        if found.title:
+            self._begin(Title(found.title))
+        mark = f'<span aria-hidden="true">{TONE_MARKS[found.tone]}</span> {html_text(found.word)}'
+        self.lines.append(
+            f'<div class="strip strip-{found.tone}"><b class="strip-word">{mark}</b>'
+            f'<p class="strip-text">{_prose(found.text)}</p></div>'
+        )
 
     def _section(self, title: str, remark: str = "") -> None:
         self._close()
@@ -150,7 +166,12 @@ def write_page(document: Document) -> str:
     )
 
 
-_MORE_STYLE = ".section > .scroll-x + *{margin-top:12px}.verdict-error{color:var(--wrong)}"
+_MORE_STYLE = (
+    ".section > .scroll-x + *{margin-top:12px}"
+    ".finding{grid-template-columns:24px 1fr}"
+    ":root:has(option[value=light]:checked){color-scheme:light}"
+    ":root:has(option[value=dark]:checked){color-scheme:dark}"
+)
 
 
 @functools.cache
@@ -186,7 +207,28 @@ def _item(item: Item) -> Iterator[str]:
     hints = "".join(f'<div class="fix">→ {_prose(hint)}</div>' for hint in item.hints)
     yield (
         f'<li class="finding finding-{severity}"><span class="severity">{html_text(item.mark)}</span>'
-        f"<div>{_prose(item.text)}{hints}</div></li>"
+        f"<div>{_prose(item.text)}{_drawn(item.bullet)}{hints}</div></li>"
+    )
+
+
+def _drawn(bullet: Bullet | None) -> str:
+    """Returns a figure and its interval on a line from 0; the side that the limit allows is filled."""
+    if bullet is None:
+        return ""
+    value, low, high = bullet.figure.value, bullet.figure.low, bullet.figure.high
+    end = max(value, high, bullet.limit) * 1.1 or 1.0
+    point, left, right, limit = (f"{100 * one / end:.1f}%" for one in (value, low, high, bullet.limit))
+    allowed = (
+        f'x="{limit}" width="{100 - 100 * bullet.limit / end:.1f}%"'
+        if bullet.is_least
+        else f'width="{limit}"'
+    )
+    return (
+        '<svg class="bullet" aria-hidden="true"><rect class="bullet-track" width="100%" height="100%"/>'
+        f'<rect class="bullet-allowed" {allowed} height="100%"/>'
+        f'<line class="bullet-range" x1="{left}" x2="{right}" y1="50%" y2="50%"/>'
+        f'<circle cx="{point}" cy="50%" r="4"/>'
+        f'<line class="bullet-limit" x1="{limit}" x2="{limit}" y2="100%"/></svg>'
     )
 
 

@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 from coremlscope.base.site import SITE, page
 from coremlscope.base.units import escape_controls, format_bytes
-from coremlscope.reports.document import Block, Item, Style, Title
+from coremlscope.reports.document import Block, Bullet, Conclusion, Facts, Item, Style, Title
 from coremlscope.reports.json import render_values
 from coremlscope.reports.words import model_name, plural
-from coremlscope.results.gate import CheckedModel, GateReport, Verdict
+from coremlscope.results.gate import CheckedModel, CheckResult, GateReport, Verdict
 
 #: Marks and styles of verdicts in lists.
 _MARKS: Mapping[Verdict, tuple[str, Style]] = {
@@ -43,20 +43,27 @@ _SPECIFICATION = "Data/com.apple.CoreML/model.mlmodel"
 
 def gate_document(report: GateReport) -> Iterator[Block]:
     """Yields whether all limits are kept, then the limits of each model."""
-    yield Title(f"{'✗' if report.exit_code else '✓'} coremlscope check", gate_summary(report))
+    yield _conclude(report)
     for model in report.models:
-        yield Title(
-            model_name(model.path), "" if model.size_bytes is None else format_bytes(model.size_bytes)
-        )
+        size = "" if model.size_bytes is None else format_bytes(model.size_bytes)
+        yield Title(model_name(model.path), size) if len(report.models) > 1 else Facts([("size", size)])
         if model.failure:
             yield Item(model.failure, model.hint, "✗", "error")
         for check in model.checks:
             fails = ", fails" if check.verdict == "uncertain" and report.strict else ""
-            yield Item(f"{check.verdict}{fails}: {check.text}", check.hint, *_MARKS[check.verdict])
+            text = f"{check.verdict}{fails}: {check.text}"
+            yield Item(text, check.hint, *_MARKS[check.verdict], bullet=_bullet(check))
 
 
-def gate_summary(report: GateReport) -> str:
-    """Counts the limits: `5 limits, 1 not kept, 2 uncertain`."""
+def _bullet(check: CheckResult) -> Bullet | None:
+    """Returns the figure of a limit; None where it counts, or is not known."""
+    if check.value is None or check.quantity in ("version", "operations"):
+        return None
+    return Bullet(check.value, check.limit, check.kind in ("min-neural-engine", "min-psnr"))
+
+
+def _conclude(report: GateReport) -> Conclusion:
+    """Returns whether all limits are kept, and their numbers: `5 limits, 1 not kept, 2 uncertain`."""
     checks = [check for model in report.models for check in model.checks]
     unread = sum(bool(model.failure) for model in report.models)
     parts = [f"{plural(unread, 'model')} not checked"] if unread else []
@@ -69,7 +76,12 @@ def gate_summary(report: GateReport) -> str:
             "counted as not kept (--strict)" if report.strict else "kept by the estimate, not by its interval"
         )
         parts.append(f"{uncertain} uncertain: {why}")
-    return ", ".join(parts)
+    names = [model_name(model.path) for model in report.models]
+    title = names[0] if len(names) == 1 else plural(len(names), "model")
+    text = ", ".join(parts)
+    if report.exit_code:
+        return Conclusion("wrong", "not kept" if report.failed else "not checked", text, title)
+    return Conclusion("doubt" if uncertain else "kept", "uncertain" if uncertain else "kept", text, title)
 
 
 def render_junit(report: GateReport) -> str:

@@ -21,9 +21,11 @@ from coremlscope.base.escaping import html_text
 from coremlscope.base.version import __version__
 from coremlscope.describe.comparison.profiles import Comparison
 from coremlscope.devices import all_chips
-from coremlscope.reports.difference import verdict_lines
+from coremlscope.reports.difference import conclude_comparison
 from coremlscope.reports.json import Result, displayed, to_values, without_folders
 from coremlscope.reports.program.lanes import with_unit_lanes
+from coremlscope.reports.program.report import conclude_trace
+from coremlscope.reports.variants import conclude_variants
 from coremlscope.reports.words import model_name, plural
 from coremlscope.results.encoding import plain
 from coremlscope.results.events import EVENT_KINDS
@@ -85,12 +87,14 @@ def render_html_trace(trace: Trace) -> str:
 def trace_values(trace: Trace) -> dict[str, Any]:
     """A recorded program as plain values for a page, with the kinds of events and the number of loads."""
     values = with_unit_lanes(trace).to_json()
-    return {**values, "loads": trace.loads, "kinds": [msgspec.to_builtins(kind) for kind in EVENT_KINDS]}
+    kinds = [msgspec.to_builtins(kind) for kind in EVENT_KINDS]
+    return {**values, "loads": trace.loads, "kinds": kinds, "conclusions": [plain(conclude_trace(trace))]}
 
 
 def render_html_variants(report: VariantReport) -> str:
     """Variants of a model as a page."""
-    return build_page(report.to_json(), f"Variants of {model_name(report.path)}")
+    values = {**report.to_json(), "conclusions": [plain(conclude_variants(report))]}
+    return build_page(values, f"Variants of {model_name(report.path)}")
 
 
 def render_html_preview(preview: Preview, model: str) -> str:
@@ -112,7 +116,7 @@ def to_page_values(subject: Result) -> dict[str, Any]:
     """A result as plain values for a page: to keep it small, planned costs have six significant digits."""
     values = to_values(subject)
     if isinstance(subject, Comparison):
-        values["verdicts"] = verdict_lines(subject)
+        values["conclusions"] = [*map(plain, conclude_comparison(subject))]
     for profile in values.get("profiles", [values]):
         for plan in profile.get("plans", ()):
             ops = plan["ops"]

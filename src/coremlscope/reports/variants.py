@@ -15,21 +15,24 @@ from coremlscope.reports.difference import format_pair_ratio
 from coremlscope.reports.document import (
     Block,
     Column,
+    Conclusion,
     Drawing,
     Heading,
     Item,
     Table,
     Text,
-    Title,
     findings,
     labels,
     numbers,
 )
 from coremlscope.reports.words import FINDING_MARKS, SHORT_UNIT_NAMES, model_name, plural
+from coremlscope.results.answer import PairVerdict
 from coremlscope.results.variants import Variant, VariantForecast, VariantReport
 
 _NARROWEST = 60
 _SAME = "equal"
+#: How many faster variants a conclusion names.
+_FASTER = 2
 _FACTS = ("on the NE", "of the time", "memory", "first load")
 
 
@@ -62,7 +65,8 @@ def variants_document(report: VariantReport) -> Iterator[Block]:
     """Yields tables of sizes, outputs, plans and estimates, a chart, remarks, and what could not be made."""
     count = plural(len(report.variants) - 1, "variant")
     version = f" by coremltools {report.coremltools}" if report.coremltools else ""
-    yield Title(model_name(report.path), f"{kind_name(report.kind)}, {count}{version}")
+    yield conclude_variants(report)
+    yield Text(f"{kind_name(report.kind)}, {count}{version}", indent=0)
     yield from _quality_section(report)
     yield from _device_sections(report)
     points = chart_points(report)
@@ -75,6 +79,40 @@ def variants_document(report: VariantReport) -> Iterator[Block]:
         yield Heading("Not made")
     yield from (Item(text, hint, FINDING_MARKS["warning"], "warning") for text, hint in failed)
     yield from findings(report.findings)
+
+
+def conclude_variants(report: VariantReport) -> Conclusion:
+    """Returns which variants are faster than the original, and which is the smallest, hazards first."""
+    title = model_name(report.path)
+    made = [one for one in report.variants[1:] if one.size_bytes is not None]
+    if not made:
+        return Conclusion("wrong", "not made", "no variant was made", title)
+    pairs = [(one.name, pair) for one in made for f in one.forecasts if (pair := f.verdict) is not None]
+    hazards = dict.fromkeys(text for _, pair in pairs for text in pair.hazards)
+    faster = [(name, pair) for name, pair in pairs if pair.verdict == "faster"]
+    text = "; ".join(filter(None, (*hazards, _faster(faster) if pairs else "", _smallest(report, made))))
+    if faster:
+        return Conclusion("kept", "faster", text, title)
+    if hazards or any(pair.verdict in ("unclear", "unknown") for _, pair in pairs):
+        return Conclusion("doubt", "unclear", text, title)
+    return Conclusion("kept", "not faster" if pairs else "smaller", text, title)
+
+
+def _faster(faster: Sequence[tuple[str, PairVerdict]]) -> str:
+    if not faster:
+        return "none is certainly faster"
+    told = [f"{name} on {pair.device} ({format_pair_ratio(pair)})" for name, pair in faster[:_FASTER]]
+    more = len(faster) - len(told)
+    return f"faster: {', '.join(told)}{f' and {more} more' if more else ''}"
+
+
+def _smallest(report: VariantReport, made: Sequence[Variant]) -> str:
+    """Returns the smallest variant, of those that give the same classes where there are some."""
+    alike = [one for one in made if one.difference is not None and one.difference.top1 == 1]
+    least = min(alike or made, key=lambda one: one.size_bytes or 0)
+    size, part = _size(least, report.original)
+    facts = filter(None, (size, part and f"{part} of it", _quality(least)[0]))
+    return f"smallest{' with the same classes' if alike else ''}: {least.name}, {', '.join(facts)}"
 
 
 def _quality_section(report: VariantReport) -> Iterator[Block]:

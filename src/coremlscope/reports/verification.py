@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from coremlscope.reports.document import (
     Block,
     Column,
+    Conclusion,
     Facts,
     Folded,
     Heading,
     Hint,
     Item,
     Table,
-    Title,
     findings,
 )
 from coremlscope.reports.words import model_name, plural
@@ -68,11 +68,10 @@ def verification_document(found: Verification, *, has_pairs: bool = False) -> It
         found: The verification.
         has_pairs: Whether to list all paired values, instead of those around the first fault.
     """
-    mark = "✓" if found.passed else "✗"
-    yield Title(f"{mark} {_headline(found)}", style="good" if found.passed else "error")
+    yield _conclude(found)
     yield Facts(
         [
-            ("model", ", ".join(filter(None, (found.model and model_name(found.model), found.function)))),
+            ("function", found.function),
             ("reference", found.reference),
             ("inputs", "; ".join(found.inputs)),
         ]
@@ -123,18 +122,21 @@ def _columns(titles: Sequence[str]) -> tuple[Column, ...]:
     )
 
 
-def _headline(found: Verification) -> str:
-    """Returns the verdict as one sentence: same, same within fp16, or different, and by how much on which
-    output."""
+def _conclude(found: Verification) -> Conclusion:
+    """Returns whether the outputs are the same, or by how much one differs, and why."""
+    title = found.model and model_name(found.model)
     failed = [output for output in found.outputs if not output.passed]
     if not failed:
-        return _agreement(found)
+        text = _agreement(found)
+        return Conclusion("kept" if found.passed else "doubt", text.partition(" ")[0], text, title)
     if not found.is_comparable:
         nearest = f"; the nearest: {found.contract}" if found.contract else ""
-        return f"not comparable: outputs differ, and no form of the inputs is sure{nearest}"
+        text = f"not comparable: outputs differ, and no form of the inputs is sure{nearest}"
+        return Conclusion("doubt", "not comparable", text, title)
     more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
     cause = f"; {_CAUSES[found.faults[0].cause]}" if found.faults else ""
-    return f"different: {_difference(failed[0])}{more}{cause}"
+    text = f"different: {_difference(failed[0])}{more}{cause}"
+    return Conclusion("wrong", "different", text, title)
 
 
 def _agreement(found: Verification) -> str:

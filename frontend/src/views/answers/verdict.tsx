@@ -35,7 +35,7 @@ export function Verdict() {
         )
       }
     >
-      {answer.headline}
+      <span class="sentence">{answer.headline}</span>
     </Strip>
   );
 }

@@ -2,7 +2,7 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { eventAt, firstAfter, type Recorded, type TraceLane } from "../../data/trace";
 import { bytes, duration } from "../../format";
 import { useTheme } from "../../theme";
-import { type Colour, drawTimeAxis, type Pen, prepare } from "../../ui/canvas";
+import { type Colour, drawTimeAxis, hatch, type Pen, prepare } from "../../ui/canvas";
 import { Choice } from "../../ui/choice";
 import { Section } from "../../ui/section";
 import { useWidth } from "../../ui/width";
@@ -216,7 +216,7 @@ function draw(
     const top = position * (LANE + GAP);
     context.fillStyle = colour("raised");
     context.fillRect(labels, top, width - labels, LANE);
-    drawEvents(context, recorded, lane, view, x, top, colour);
+    drawEvents(pen, recorded, lane, view, x, top);
   });
   if (span) {
     context.fillStyle = colour("accent");
@@ -246,33 +246,23 @@ function fitted(context: CanvasRenderingContext2D, text: string, most: number): 
   return `${text.slice(0, length)}…`;
 }
 
-/** Colours by kind: loads and compilations stand out from predictions. */
+/** Colours are those of compute units; what no unit does is grey. */
 const FILLS: Record<string, Colour> = {
-  load: "ne",
-  compile: "ne",
-  "prepare engine": "ne",
   "CPU request": "cpu",
   "GPU request": "gpu",
   "GPU busy": "gpu",
   "Neural Engine request": "ne",
   "Neural Engine busy": "ne",
   operation: "faint",
-  "resize image": "warning",
-  "convert image": "warning",
 };
-const LANE_FILLS: Record<string, Colour> = { activity: "cpu", data: "faint", compute: "gpu" };
+const LANE_FILLS: Record<string, Colour> = { activity: "dim", data: "faint", compute: "dim" };
+/** Preparations, which are hatched to stand out from predictions. */
+const PREPARATIONS = new Set(["load", "compile", "prepare engine"]);
 
-function drawEvents(
-  context: CanvasRenderingContext2D,
-  recorded: Recorded,
-  lane: TraceLane,
-  view: Span,
-  x: (time: number) => number,
-  top: number,
-  colour: Pen["colour"],
-) {
+function drawEvents(pen: Pen, recorded: Recorded, lane: TraceLane, view: Span, x: (time: number) => number, top: number) {
+  const { context, colour } = pen;
   const { start, seconds, kind } = recorded.events;
-  const fills = recorded.form.kinds.map((one) => colour(FILLS[one.name] ?? LANE_FILLS[one.lane] ?? "cpu"));
+  const fills = recorded.form.kinds.map((one) => colour(FILLS[one.name] ?? LANE_FILLS[one.lane] ?? "dim"));
   const strip = new Strip(context, top);
   for (let position = firstAfter(recorded, lane, view[0] - lane.longest); position < lane.events.length; position++) {
     const index = lane.events[position] ?? 0;
@@ -288,9 +278,11 @@ function drawEvents(
     strip.flush();
     const [name, isInner] = nameOf(recorded, lane, index);
     const inset = isInner ? 6 : 2;
-    context.fillStyle = fill;
+    const isPreparation = PREPARATIONS.has(name);
+    context.fillStyle = isPreparation ? colour("surface") : fill;
     context.fillRect(left, top + inset, right - left - 0.6, LANE - 2 * inset);
-    drawName(context, name, left, right, Math.max(left, x(view[0])), top, colour("surface"));
+    if (isPreparation) hatch(pen, left, top + inset, right - left - 0.6, LANE - 2 * inset);
+    drawName(context, name, left, right, Math.max(left, x(view[0])), top, colour(isPreparation ? "text" : "surface"));
   }
   strip.flush();
 }

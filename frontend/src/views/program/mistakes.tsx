@@ -6,13 +6,10 @@ import { Section } from "../../ui/section";
 /** The mistakes that the recording shows, the costliest first. */
 export function Mistakes(props: { form: TraceForm }) {
   const { form } = props;
-  const gains = form.mistakes.flatMap((one) => (one.gain_s ? [one.gain_s] : []));
-  const total = gains.reduce((sum, one) => sum + one, 0);
   return (
     <Section
       id="mistakes"
       title={form.mistakes.length ? "Mistakes" : form.searched.length ? "No mistakes found" : "Not searched for mistakes"}
-      note={gains.length > 1 && `together they cost ${duration(total)} of ${duration(form.duration_ns / 1e9)}`}
       actions={
         form.mistakes.length > 0 && (
           <CopyButton label="Copy the mistakes as text" text={() => form.mistakes.map((one) => toText(form, one)).join("\n")} />

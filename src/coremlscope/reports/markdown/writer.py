@@ -11,6 +11,7 @@ from coremlscope.reports.document import (
     Block,
     Cell,
     Column,
+    Conclusion,
     Document,
     Drawing,
     Facts,
@@ -69,6 +70,9 @@ def _block(block: Block, most: int) -> str:
     if isinstance(block, (Title, Heading)):
         level = "##" if isinstance(block, Title) else "###"
         return f"{level} {markdown_text(_titled(block.text, block.remark, isinstance(block, Title)))}"
+    if isinstance(block, Conclusion):
+        text = markdown_text(block.sentence)
+        return f"## {text}" if block.title else f"**{text}**"
     if isinstance(block, Facts):
         return "\n".join(
             f"- {markdown_text(name)}: {markdown_text(value)}" for name, value in block.rows if value

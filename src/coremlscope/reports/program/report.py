@@ -11,13 +11,13 @@ from coremlscope.reports.document import (
     Block,
     Cell,
     Column,
+    Conclusion,
     Drawing,
     Facts,
     Heading,
     Item,
     Style,
     Table,
-    Title,
     labels,
     numbers,
 )
@@ -45,13 +45,31 @@ def program_document(trace: Trace) -> Iterator[Block]:
     Args:
         trace: The trace.
     """
-    yield Title(" ".join(trace.command) or "This program", format_duration(trace.duration_s))
+    yield conclude_trace(trace)
     yield Facts(_facts(trace))
     yield from mistake_section(trace)
     yield from lane_section(trace)
     yield from _totals(trace)
     yield from _operations(trace)
     yield from _samples(trace.samples)
+
+
+def conclude_trace(trace: Trace) -> Conclusion:
+    """Returns whether mistakes were found in a recording, and what they cost."""
+    title = " ".join(trace.command) or "This program"
+    length = format_duration(trace.duration_s)
+    if trace.mistakes:
+        count, costliest = len(trace.mistakes), trace.mistakes[0].title
+        more = f", and {plural(count - 1, 'more mistake')}" if count > 1 else ""
+        cost = (
+            f"{'together ' * (count > 1)}{format_duration(trace.gain_s)} of {length}" if trace.gain_s else ""
+        )
+        text = ": ".join(filter(None, (f"{costliest}{more}", cost)))
+        return Conclusion("doubt", plural(count, "mistake"), text, title)
+    text = f"{mistakes_title(trace)} in {length}"
+    if trace.searched:
+        return Conclusion("kept", "no mistakes", text, title)
+    return Conclusion("doubt", "unknown", text, title)
 
 
 def _facts(trace: Trace) -> list[tuple[str, str]]:
@@ -100,13 +118,12 @@ def mistakes_title(trace: Trace) -> str:
 
 
 def _mistakes_note(trace: Trace) -> str:
-    """Returns what the mistakes cost together, or what was searched; empty for nothing to say."""
+    """Returns what a mistake costs at least, or what was searched; empty for nothing to say."""
     least = (
         f"at least {format_duration(LEAST_COST_S)} or {100 * LEAST_COST_SHARE:.0f} % of the recording each"
     )
     if trace.gain_s:
-        total = f"{format_duration(trace.gain_s)} of {format_duration(trace.duration_s)}"
-        return f"together they cost {total}, {least}"
+        return least
     if not trace.searched:
         wanted = "; export Core ML's table too" if not trace.sites and len(trace.events) else ""
         return f"the recording has no loads and no predictions{wanted}"

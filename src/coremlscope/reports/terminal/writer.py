@@ -8,6 +8,7 @@ from typing import assert_never
 from coremlscope.reports.document import (
     Block,
     Cell,
+    Conclusion,
     Document,
     Drawing,
     Facts,
@@ -30,6 +31,7 @@ _STYLES: Mapping[Style, str] = {
     "warning": "yellow",
     "error": "red",
 }
+_TONES: Mapping[str, str] = {"kept": "green", "doubt": "yellow", "wrong": "red"}
 #: The lengths of bars on wide and other terminals.
 _WIDE, _BAR, _NARROW_BAR = 100, 20, 14
 
@@ -63,7 +65,7 @@ def _is_apart(block: Block, above: Block | None) -> bool:
     if above is None:
         return False
     if isinstance(block, (Table, Facts)):
-        return not isinstance(above, (Title, Heading))
+        return not isinstance(above, (Title, Conclusion, Heading))
     if isinstance(block, (Heading, Folded)):
         return False
     if isinstance(above, Folded):
@@ -73,7 +75,9 @@ def _is_apart(block: Block, above: Block | None) -> bool:
 
 def _show(screen: Screen, block: Block) -> None:
     if isinstance(block, Title):
-        screen.title(block.text, f"  {block.remark}" if block.remark else "", _STYLES[block.style])
+        screen.title(block.text, f"  {block.remark}" if block.remark else "")
+    elif isinstance(block, Conclusion):
+        screen.title(block.sentence, "", _TONES[block.tone])
     elif isinstance(block, Heading):
         screen.heading(block.text, block.remark)
     elif isinstance(block, Facts):
