@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from coremlscope.model.ir import DType, Model, TensorType, describe_type
-from coremlscope.ops.view import BoundGraph, BoundValue, OpView
+from coremlscope.ops.view import BoundValue, OpView
 from coremlscope.results.evidence import OpForm
 from coremlscope.runtime.execution.wiring import bind_functions
 
@@ -20,14 +19,7 @@ def list_forms(model: Model) -> dict[str, OpForm]:
     Weights may be absent, and are not read; flexible inputs have their default shapes.
     """
     bound = (one.bound for one in bind_functions(model, every=True))
-    return {view.op.id: _form(view) for one in bound if one is not None for view in _walk(one.graph)}
-
-
-def _walk(graph: BoundGraph) -> Iterator[OpView]:
-    for view in graph.ops:
-        yield view
-        for block in view.blocks:
-            yield from _walk(block)
+    return {view.op.id: _form(view) for one in bound if one is not None for view in one.graph.walk()}
 
 
 def _form(view: OpView) -> OpForm:

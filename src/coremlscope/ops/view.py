@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -50,6 +50,13 @@ class BoundGraph(msgspec.Struct, frozen=True):
     inputs: tuple[BoundValue, ...]
     ops: Sequence[OpView]
     outputs: tuple[BoundValue, ...]
+
+    def walk(self) -> Iterator[OpView]:
+        """Iterates over all operations, each before the operations of its nested graphs."""
+        for view in self.ops:
+            yield view
+            for block in view.blocks:
+                yield from block.walk()
 
 
 class OpView(msgspec.Struct, kw_only=True, eq=False):

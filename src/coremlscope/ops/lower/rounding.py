@@ -76,16 +76,9 @@ class Rounding:
         self._emitter = emitter
         self._has_ranges = has_ranges
         self._ops: dict[str, None] = {}
-        for view in graph.ops if has_ranges else ():
-            for block in view.blocks:
-                self._begin(block, states)
-
-    def _begin(self, block: BoundGraph, states: MutableMapping[str, Tensor]) -> None:
-        for view in block.ops:
-            if _rounds(view):
-                states[range_state(view.op.id)] = self._emitter.array(_NOTHING)
-            for inner in view.blocks:
-                self._begin(inner, states)
+        blocks = (block for view in graph.ops for block in view.blocks) if has_ranges else ()
+        for view in (view for block in blocks for view in block.walk() if _rounds(view)):
+            states[range_state(view.op.id)] = emitter.array(_NOTHING)
 
     def results(self, op: Lowering, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         """Rounds an operation's fp16 results and records their range."""

@@ -10,7 +10,7 @@ from coremlscope.base.errors import MissingWeightsError
 from coremlscope.base.units import shown
 from coremlscope.model.ir import ArrayFeature, DType, Feature, ImageFeature, StateType, Value
 from coremlscope.ops.traits import Trait
-from coremlscope.ops.view import CONTRADICTIONS, BoundGraph, CannotInfer, CannotLower, OpView
+from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpView
 from coremlscope.planning.advice.rule import (
     AdviceRule,
     Change,
@@ -178,7 +178,9 @@ def _unused_operations(function: FunctionView) -> Found | None:
 
 def _used(function: FunctionView) -> set[str]:
     """Returns the ids of the operations whose results are needed, directly or by others."""
-    owners = _owners(function.bound.graph)
+    # The operation that holds each nested one.
+    views = function.bound.graph.walk()
+    owners = {inner.op.id: view for view in views for block in view.blocks for inner in block.ops}
     waiting = [view for view in function.views if not view.op.outputs or has_trait(view, _CONTROL)]
     waiting += [function.makers[name] for name in function.returned if name in function.makers]
     used: set[str] = set()
@@ -193,16 +195,6 @@ def _used(function: FunctionView) -> set[str]:
         if owner is not None:
             waiting.append(owner)
     return used
-
-
-def _owners(graph: BoundGraph) -> dict[str, OpView]:
-    """Returns the operation that holds each nested one, by the id of the nested one."""
-    found: dict[str, OpView] = {}
-    for view in graph.ops:
-        for block in view.blocks:
-            found.update((inner.op.id, view) for inner in block.ops)
-            found.update(_owners(block))
-    return found
 
 
 def _needless_outputs(function: FunctionView) -> Found | None:

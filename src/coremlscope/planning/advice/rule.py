@@ -26,7 +26,7 @@ from coremlscope.model.ir import (
 )
 from coremlscope.ops import has_traits
 from coremlscope.ops.traits import Trait
-from coremlscope.ops.view import BoundGraph, OpView
+from coremlscope.ops.view import OpView
 from coremlscope.planning.cost.latency.kernels import Flow, Fused, Kernel
 from coremlscope.runtime.execution.wiring import StageFunction
 
@@ -162,7 +162,7 @@ class FunctionView:
     @cached_property
     def views(self) -> tuple[OpView, ...]:
         """The operations that run, nested ones after their owner."""
-        return tuple(view for view in _walk(self.bound.graph) if not _is_constant(view))
+        return tuple(view for view in self.bound.graph.walk() if not _is_constant(view))
 
     @cached_property
     def makers(self) -> Mapping[str, OpView]:
@@ -181,7 +181,8 @@ class FunctionView:
     @cached_property
     def returned(self) -> frozenset[str]:
         """The names of the values that the function or a nested graph returns."""
-        return frozenset(value.name for graph in _graphs(self.bound.graph) for value in graph.graph.outputs)
+        nested = (block for view in self.bound.graph.walk() for block in view.blocks)
+        return frozenset(value.name for one in (self.bound.graph, *nested) for value in one.graph.outputs)
 
     @cached_property
     def _places(self) -> Mapping[str, int]:
@@ -314,20 +315,6 @@ def listed(views: Sequence[OpView]) -> str:
 def plural(number: int, noun: str, nouns: str = "") -> str:
     """Formats a count with its noun."""
     return f"{number} {noun if number == 1 else nouns or f'{noun}s'}"
-
-
-def _walk(graph: BoundGraph) -> Iterator[OpView]:
-    for view in graph.ops:
-        yield view
-        for block in view.blocks:
-            yield from _walk(block)
-
-
-def _graphs(graph: BoundGraph) -> Iterator[BoundGraph]:
-    yield graph
-    for view in graph.ops:
-        for block in view.blocks:
-            yield from _graphs(block)
 
 
 def _is_constant(view: OpView) -> bool:

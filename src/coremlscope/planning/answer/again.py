@@ -106,7 +106,7 @@ class Again:
         """The plans of functions, which the forecast of the answer made: bindings are shared."""
         place = partial(place_function, device=self.device, settings=self.settings, advised=self.advised)
         functions, _ = self.models.divide(self.model)
-        return {one.key: place(one).planning for one in functions}
+        return {one.key: place(one) for one in functions}
 
     @cached_property
     def _prediction(self) -> Prediction | None:

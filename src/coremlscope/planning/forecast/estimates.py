@@ -17,8 +17,8 @@ from coremlscope.planning.cost.latency.structure import Structure
 from coremlscope.planning.cost.latency.work import Work
 from coremlscope.planning.forecast.kernels import Prediction, as_core_ai
 from coremlscope.planning.forecast.memory import MemoryModel
-from coremlscope.planning.forecast.placed import Placed
 from coremlscope.planning.forecast.tabular import as_bound
+from coremlscope.planning.placement.hypotheses import Planning
 from coremlscope.results.estimate import Estimate, Kernel
 from coremlscope.results.operations import OpTable
 
@@ -29,7 +29,7 @@ _CLEARLY = 1.1
 
 def estimate_predictions(
     predictions: Mapping[ComputeUnits, Prediction],
-    placed: Sequence[Placed],
+    placed: Sequence[Planning],
     memory: MemoryModel,
     ops: OpTable,
     *,
@@ -50,7 +50,7 @@ def estimate_predictions(
     if not placed:
         return [as_bound(one) for one in found]
     if is_core_ai:
-        return [as_core_ai(one, [function.function for function in placed]) for one in found]
+        return [as_core_ai(one, [function.placed for function in placed]) for one in found]
     if not with_faster or "all" not in predictions or predictions["all"].kernels.loops:
         return found
     return _with_faster_setting(found, predictions["all"], placed)
@@ -83,7 +83,7 @@ def refer_to_rows(kernels: Sequence[latency.Kernel], ops: OpTable) -> tuple[Kern
 
 
 def _with_faster_setting(
-    found: Sequence[Estimate], prediction: Prediction, placed: Sequence[Placed]
+    found: Sequence[Estimate], prediction: Prediction, placed: Sequence[Planning]
 ) -> list[Estimate]:
     """Returns the estimates of a device, with a note where all units are slower than fewer of them."""
     known = {one.compute_units: one for one in found}

@@ -12,7 +12,7 @@ import numpy as np
 from coremlscope.describe.left_out import find_left_out
 from coremlscope.devices import ComputeUnit, ComputeUnits, Device
 from coremlscope.model.ir import ArrayFeature, DType, Feature, ImageFeature
-from coremlscope.ops.view import BoundGraph, OpView
+from coremlscope.ops.view import OpView
 from coremlscope.planning.advice import FunctionView
 from coremlscope.planning.cost.latency.core_ai import adapt
 from coremlscope.planning.cost.latency.kernels import Kernel
@@ -63,7 +63,7 @@ class Kernels:
         self.converted_bytes = sum(map(_converted_bytes, edges))
         loops = {kernel.loop for kernel in self.fused} - {""}
         self.loops: dict[str, OpView] = {
-            view.op.id: view for one in functions for view in _walk(one.bound.graph) if view.op.id in loops
+            view.op.id: view for one in functions for view in one.bound.graph.walk() if view.op.id in loops
         }
 
     @cached_property
@@ -162,11 +162,6 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 def as_core_ai(found: Estimate, placed: Sequence[PlacedFunction]) -> Estimate:
     """Returns an estimate for Core AI, with the placement of Core AI."""
     return adapt(found, sum(crossings(one, found.compute_units) for one in placed))
-
-
-def _walk(graph: BoundGraph) -> list[OpView]:
-    """Returns all operations, each before those of its blocks."""
-    return [one for view in graph.ops for one in (view, *(o for block in view.blocks for o in _walk(block)))]
 
 
 def _converted_bytes(feature: Feature) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-import msgspec
+from msgspec.structs import replace
 
 from coremlscope.base.units import format_duration
 from coremlscope.devices import ComputeUnit, ComputeUnits, Device
@@ -17,27 +17,9 @@ from coremlscope.planning.forecast.kernels import as_core_ai
 from coremlscope.planning.placement.core_ai import PREFERENCES, crossings, place_by_preference
 from coremlscope.planning.placement.coreml_view import CoreMLGraph
 from coremlscope.planning.placement.eligibility import Verdicts, judge
-from coremlscope.planning.placement.hypotheses import Planning, Replanned, weigh_reasons
-from coremlscope.planning.placement.place import PlacedFunction, place, reached
+from coremlscope.planning.placement.hypotheses import Planning, weigh_reasons
+from coremlscope.planning.placement.place import place, reached
 from coremlscope.runtime.execution.binding import share
-
-
-class Placed(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A planned function, by setting its plans as if reasons were gone, and notes on the plan."""
-
-    planning: Planning
-    replanned: Mapping[ComputeUnits, Sequence[Replanned]] = {}
-    notes: tuple[str, ...] = ()
-
-    @property
-    def function(self) -> PlacedFunction:
-        """The plan."""
-        return self.planning.placed
-
-    def under(self, settings: Sequence[ComputeUnits]) -> PlacedFunction:
-        """Returns the plan under other settings."""
-        one = self.planning
-        return place(one.graph, one.verdicts, one.prices, one.transition_costs, settings, one.placed.name)
 
 
 def place_function(
@@ -47,7 +29,7 @@ def place_function(
     advised: Sequence[ComputeUnits] | None,
     *,
     rates: RateTable | None = None,
-) -> Placed:
+) -> Planning:
     """Places a function on the units of a device.
 
     Args:
@@ -72,7 +54,7 @@ def _place(
     settings: Sequence[ComputeUnits],
     table: RateTable,
     advised: Sequence[ComputeUnits],
-) -> Placed:
+) -> Planning:
     graph, transitions = function.graph_on(device.os), table.transition_costs
     prices = _priced(graph, table)
 
@@ -89,8 +71,7 @@ def _place(
         transition_costs=transitions,
         placed=place(graph, verdicts, prices, transitions, settings, function.key),
     )
-    again = {setting: weigh_reasons(planning, setting) for setting in advised}
-    return Placed(planning=planning, replanned=again)
+    return replace(planning, replanned={one: weigh_reasons(planning, one) for one in advised})
 
 
 def _priced(graph: CoreMLGraph, rates: RateTable) -> dict[str, PlannedCosts]:
@@ -113,11 +94,11 @@ def _place_for_core_ai(
     device: Device,
     settings: Sequence[ComputeUnits],
     advised: Sequence[ComputeUnits],
-) -> Placed:
+) -> Planning:
     graph = function.graph_on(device.os)
     verdicts = judge(graph, device, function.facts, with_advice=bool(advised))
     preferences, note = _default_preference(function, device, graph, verdicts)
-    planning = Planning(
+    return Planning(
         device=device,
         facts=function.facts,
         graph=graph,
@@ -125,8 +106,8 @@ def _place_for_core_ai(
         prices={},
         transition_costs=rate_table(device).transition_costs,
         placed=place_by_preference(graph, verdicts, settings, preferences, function.key),
+        notes=(note,) if note and "all" in (advised or settings) else (),
     )
-    return Placed(planning=planning, notes=(note,) if note and "all" in (advised or settings) else ())
 
 
 def _default_preference(
@@ -154,10 +135,10 @@ def _default_preference(
     return {**PREFERENCES, "all": PREFERENCES["cpu_and_gpu"]}, note
 
 
-def crossing_notes(placed: Mapping[str, Placed], setting: ComputeUnits) -> Iterator[str]:
+def crossing_notes(functions: Mapping[str, Planning], setting: ComputeUnits) -> Iterator[str]:
     """Yields how often programs of Core AI leave the Neural Engine, and what that costs."""
-    for name, one in placed.items():
-        count = 0 if one.planning.prices else crossings(one.function, setting)
+    for name, one in functions.items():
+        count = 0 if one.prices else crossings(one.placed, setting)
         if count:
             least, _, most = (seconds * 1e3 for seconds in CROSSING_S)
             yield (

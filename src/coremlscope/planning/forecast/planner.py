@@ -38,7 +38,7 @@ from coremlscope.planning.forecast.model_findings import (
     describe_remarks,
     weigh_remarks,
 )
-from coremlscope.planning.forecast.placed import Placed, crossing_notes, place_function
+from coremlscope.planning.forecast.placed import crossing_notes, place_function
 from coremlscope.planning.forecast.plans import make_plan
 from coremlscope.planning.forecast.tabular import tabular_kernels
 from coremlscope.planning.forecast.unplanned import (
@@ -117,8 +117,8 @@ class _OnDevice(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """
 
     device: Device
-    placed: Mapping[str, Placed]
-    main: Mapping[str, Placed]
+    placed: Mapping[str, Planning]
+    main: Mapping[str, Planning]
     predictions: Mapping[ComputeUnits, Prediction]
 
 
@@ -258,7 +258,7 @@ def place_functions(
         InputError: A shape is not allowed.
     """
     return {
-        one.key: place_function(one, device, settings, None if with_advice else (), rates=rates).function
+        one.key: place_function(one, device, settings, None if with_advice else (), rates=rates).placed
         for one in planned_functions(bind_functions(model, None, shapes, every=True))
     }
 
@@ -291,7 +291,7 @@ def record_prediction(
         why = "the number of iterations of a loop depends on values of a prediction"
     if why:
         raise UnsupportedModelError(why, "only models that are estimated completely can calibrate estimates")
-    placed = [place_function(one, device, (setting,), ()).function for one in main]
+    placed = [place_function(one, device, (setting,), ()).placed for one in main]
     return record(kernels.on(device, (setting,), placed)[setting].place())
 
 
@@ -318,7 +318,7 @@ def plan_functions(
         prediction = _predictions(one, found).get(setting)
         if prediction is not None:
             estimators[one.key] = prediction.estimate
-    return {name: one.planning for name, one in found.placed.items()}, estimators
+    return dict(found.placed), estimators
 
 
 def _place_on_each(
@@ -329,14 +329,14 @@ def _place_on_each(
     advised: Sequence[ComputeUnits],
 ) -> list[_OnDevice]:
     """Places functions on each device, once for devices of one chip and system."""
-    known: dict[object, dict[str, Placed]] = {}
+    known: dict[object, dict[str, Planning]] = {}
     found = []
     for device in devices:
         key = device.chip.id, device.os
         if key not in known:
             known[key] = {one.key: place_function(one, device, settings, advised) for one in functions}
         main = {one.key: known[key][one.key] for one in functions if one.is_main}
-        predictions = kernels.on(device, settings, [one.function for one in main.values()])
+        predictions = kernels.on(device, settings, [one.placed for one in main.values()])
         found.append(_OnDevice(device=device, placed=known[key], main=main, predictions=predictions))
     return found
 
@@ -346,14 +346,14 @@ def _predictions(function: ModelFunction, on: _OnDevice) -> Mapping[ComputeUnits
 
     That of the model runs the main functions, and one of its own runs another function.
     """
-    placed = on.placed[function.key].function
+    placed = on.placed[function.key].placed
     found = on.predictions
     if not function.is_main:
         found = function.kernels.on(on.device, list(found), [placed])
     return {setting: one for setting, one in found.items() if not one.kernels.loops}
 
 
-def _placement_notes(placed: Mapping[str, Placed], setting: ComputeUnits) -> Iterator[str]:
+def _placement_notes(placed: Mapping[str, Planning], setting: ComputeUnits) -> Iterator[str]:
     for one in placed.values():
         yield from one.notes
     yield from crossing_notes(placed, setting)
@@ -371,7 +371,7 @@ def _make_plan(
     # Core AI's costs are not published: a plan of its programs has none.
     rates = None if is_core_ai else rate_table(on.device)
     costs, transitions = (rates.name, rates.transition_costs) if rates else ("", None)
-    functions = {name: one.function for name, one in on.placed.items()}
+    functions = {name: one.placed for name, one in on.placed.items()}
     plan = make_plan(ops, on.device, functions, settings, costs, notes, transitions)
     return replace(plan, left_out=unknown.text, left_out_share=unknown.share)
 
@@ -401,11 +401,11 @@ def _with_estimates(plan: Plan, on: _OnDevice) -> Plan:
             continue
         found, other = prediction.estimate(), one.other_plan
         if other is not None:
-            rivals = (placed.function.rivals for placed in on.main.values())
+            rivals = (planning.placed.rivals for planning in on.main.values())
             moved = {id_: unit for of in rivals for id_, unit in of.get(one.compute_units, {}).items()}
             other = replace(other, latency=prediction.estimate(moved).latency, planned=found.latency)
         functions = dict(one.functions)
-        functions_of_ops = {op.id: name for name, placed in on.main.items() for op in placed.function.ops}
+        functions_of_ops = {op.id: name for name, planning in on.main.items() for op in planning.placed.ops}
         for name, shares in time_shares(found, prediction.place(), functions_of_ops).items():
             functions[name] = replace(functions[name], time_shares=shares)
         settings.append(replace(one, functions=functions, other_plan=other))
@@ -455,7 +455,7 @@ def _savings(
             prediction = on.predictions[setting]
             known = None if prediction.kernels.loops else prediction
             for name, one in on.main.items():
-                yield from weigh_remarks(remarks.get(name, ()), one.planning, setting, known, name)
+                yield from weigh_remarks(remarks.get(name, ()), one, setting, known, name)
 
 
 def _unknown_loops(kernels: Kernels, estimates: Sequence[Estimate]) -> Iterator[Finding]:

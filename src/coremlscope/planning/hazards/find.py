@@ -12,7 +12,7 @@ from coremlscope.devices.catalog import find_device
 from coremlscope.devices.release import OSRelease
 from coremlscope.devices.unit import CPU, SETTINGS, UNIT_WORDS, UNITS, ComputeUnits
 from coremlscope.model.ir import Model
-from coremlscope.ops.view import CONTRADICTIONS, BoundGraph, CannotInfer, CannotLower, OpView
+from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpView
 from coremlscope.planning.hazards import HAZARD_OF_RULE, HAZARDS
 from coremlscope.planning.hazards.hazard import GraphPattern, KnownHazard, OpPattern, Session
 from coremlscope.planning.patterns.forms import join_words
@@ -103,18 +103,11 @@ def find_everywhere(model: Model) -> Iterator[Hazard]:
     for name in model.description.functions if content.functions and not content.is_core_ai else ():
         with suppress(CoremlscopeError):
             graph = bind_model(model, name).graph
-            views = list(_walk(graph))
+            views = list(graph.walk())
             producers = {value.name: view for view in views for value in view.op.outputs}
             for hazard in find_in_function(views, producers, ProgramFacts(), among=_EVERYWHERE):
                 if hazard.confidence != "anecdotal":
                     yield hazard
-
-
-def _walk(graph: BoundGraph) -> Iterator[OpView]:
-    for view in graph.ops:
-        yield view
-        for block in view.blocks:
-            yield from _walk(block)
 
 
 def _match(

@@ -14,7 +14,7 @@ from coremlscope.planning.patterns.verdict import Reason, Verdict
 from coremlscope.planning.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost, named
 from coremlscope.planning.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.planning.placement.eligibility import Verdicts
-from coremlscope.planning.placement.place import PlacedFunction, graphs_of, path_costs
+from coremlscope.planning.placement.place import PlacedFunction, graphs_of, path_costs, place
 from coremlscope.planning.placement.replan import replan
 from coremlscope.planning.placement.search import Costs, TransitionCosts
 from coremlscope.results.plan import EQUAL_COST_MS, TIE_MS, Choice, Hypothesis, PlannedOp, find_segments
@@ -34,6 +34,8 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
         prices: What each operation costs on each backend.
         transition_costs: What else a path costs.
         placed: The plan.
+        replanned: By setting: the plans under every hypothesis; empty where it was not asked for.
+        notes: Notes on the plan.
     """
 
     device: Device
@@ -43,6 +45,14 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
     prices: Mapping[str, Mapping[Backend, PlannedCost]]
     transition_costs: TransitionCosts
     placed: PlacedFunction
+    replanned: Mapping[ComputeUnits, Sequence[Replanned]] = {}
+    notes: tuple[str, ...] = ()
+
+    def under(self, settings: Sequence[ComputeUnits]) -> PlacedFunction:
+        """Returns the plan under other settings."""
+        return place(
+            self.graph, self.verdicts, self.prices, self.transition_costs, settings, self.placed.name
+        )
 
 
 class _Group(msgspec.Struct, kw_only=True):
@@ -151,10 +161,10 @@ def _plan_again(planning: Planning, setting: ComputeUnits, groups: Sequence[_Gro
         changes = [_changes(group, ids) for group in groups]
         base, *found = replan(costs, [{}, *changes], chosen, planning.transition_costs)
         planned += base[1]
-        for place, (path, total) in enumerate(found):
-            totals[place] += total
-            paths[place].update(
-                (id_, UNIT_OF[backend] if before or id_ in groups[place].changed else None)
+        for index, (path, total) in enumerate(found):
+            totals[index] += total
+            paths[index].update(
+                (id_, UNIT_OF[backend] if before or id_ in groups[index].changed else None)
                 for id_, backend, before in zip(ids, path, known, strict=True)
             )
     return [

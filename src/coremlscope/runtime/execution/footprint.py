@@ -5,7 +5,7 @@ from __future__ import annotations
 from coremlscope.model.ir import ListType, StateType, TensorType, ValueType
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.emit import carry
-from coremlscope.ops.view import BoundGraph, OpView
+from coremlscope.ops.view import OpView
 
 #: Engines compute what depends on constants alone when they load a model, from copies.
 _COPIES = 4
@@ -19,12 +19,8 @@ def check_values(bound: BoundFunction) -> None:
     """
     for value, given in zip(bound.graph.graph.inputs, bound.graph.inputs, strict=True):
         bound.budget.check_value(_carried_bytes(given.type), f"the input {value.name!r}")
-    _check_graph(bound, bound.graph, set())
-
-
-def _check_graph(bound: BoundFunction, graph: BoundGraph, fixed: set[str]) -> None:
-    """Checks the results of operations; `fixed` are the values that depend on constants alone."""
-    for view in graph.ops:
+    fixed: set[str] = set()  # the values that depend on constants alone
+    for view in bound.graph.walk():
         is_fixed = not view.blocks and _depends_on_constants(view, fixed)
         for value, result in zip(view.op.outputs, view.outputs, strict=True):
             if is_fixed:
@@ -32,8 +28,6 @@ def _check_graph(bound: BoundFunction, graph: BoundGraph, fixed: set[str]) -> No
             nbytes = 0 if result.constant is not None else _carried_bytes(result.type)
             what = f"the result of {view.op.id} ({view.op.type})"
             bound.budget.check_value(nbytes, what, copies=_COPIES if is_fixed else 1)
-        for block in view.blocks:
-            _check_graph(bound, block, fixed)
 
 
 def _depends_on_constants(view: OpView, fixed: set[str]) -> bool:
