@@ -25,7 +25,6 @@ from coremlscope.studies.gate import checks
 from coremlscope.studies.gate.figures import Found
 from coremlscope.studies.gate.run import check, check_project
 from tests.support import networks, programs
-from tests.support.aicode import write_numbered
 from tests.support.converted_models import text_classifier
 from tests.support.ir_models import array_feature
 from tests.support.pipelines import image_feature, pipeline, scene_print, tripler
@@ -209,12 +208,19 @@ def test_a_model_that_cannot_be_read_does_not_stop_the_others(model: Path, tmp_p
 def test_limits_that_cannot_be_checked(model: Path) -> None:
     with pytest.raises(UsageError, match="there is no limit"):
         check(model)
-    with pytest.raises(UsageError, match="is one on a device"):
+    with pytest.raises(UsageError, match="are of a device"):
         check(model, min_neural_engine="95%")
     with pytest.raises(UsageError, match="unknown device"):
         check(model, max_latency={"iphone-99": "1s"})
     with pytest.raises(UsageError, match="no model is named"):
         check(max_size="1GB")
+    # Each would be silently without an effect.
+    for given in ({"only": "size"}, {"tolerance": "1%"}, {"reference": str(model)}):
+        with pytest.raises(UsageError, match=r"--(baseline|min-psnr)"):
+            check(model, max_size="1GB", **given)
+    for name in ("baseline", "reference", "os", "function", "device"):
+        with pytest.raises(UsageError, match="'' is not"):
+            check(model, max_size="1GB", **{name: ""})
 
 
 def test_a_project(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,15 +234,10 @@ def test_a_project(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         check_project(config, models=["other.mlpackage"])
     monkeypatch.chdir(tmp_path)
     assert len(check_project().models) == 1
-
-
-def test_hints_suit_the_format(tmp_path: Path) -> None:
-    """coremltools compresses Core ML models only."""
-    bundle, package = write_numbered(tmp_path / "net.aimodel"), tmp_path / "net.mlpackage"
-    write_mlpackage(sample_model(), package)
-    for path, word in ((bundle, "coreai-opt"), (package, "what-if")):
-        report = check(path, max_size="10B")
-        assert word in report.models[0].checks[0].hint
+    table = f"[[tool.coremlscope.models]]\npath={json.dumps(str(model))}\nmax-size="
+    config.write_text(f"{table}'1B'\n{table}'1GB'\n")
+    assert check_project(models=[model, model]).exit_code == 9
+    assert len(check_project(models=[model, model]).models) == 2
 
 
 def test_an_estimate_without_a_stage_keeps_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,8 +294,6 @@ def test_a_model_that_does_not_load_on_a_device_keeps_no_limit_there(model: Path
     assert (loads.kind, loads.verdict, loads.subject) == ("loads", "fail", "iPhone 13, iOS 15")
     assert loads.text == "the model does not load on iPhone 13, iOS 15: specification version 7 needs iOS 16"
     assert "ct.target.iOS15" in loads.hint
-    assert loads.value is not None
-    assert (loads.limit, loads.value.value) == (15.0, 16.0)
     assert [one.verdict for one in others if "iPhone" in one.subject] == ["unknown", "unknown"]
     assert [one.verdict for one in others if "M1" in one.subject] == ["pass", "pass"]
     assert report.exit_code == 9
@@ -367,8 +366,10 @@ def test_what_the_baseline_lacks_is_unknown_where_it_is_asked_for(model: Path, t
         report = check(model, baseline=saved, **asked)
         assert {one.verdict for _, one in report.failed} == {"unknown"}
         assert report.exit_code == 9
-    with pytest.raises(UsageError, match="--only chooses figures of a baseline"):
-        check(model, max_size="1GB", only="size")
+    main_json = _save(check(model, max_latency={"m1": "1s"}), tmp_path / "latency.json")
+    for asked in ({"os": "14"}, {"compute_units": "cpu_only"}):
+        report = check(model, baseline=main_json, **asked)
+        assert {one.verdict for _, one in report.failed} == {"unknown"}
 
 
 def test_equal_outputs_of_a_baseline_must_stay_equal(model: Path, tmp_path: Path) -> None:
@@ -399,6 +400,18 @@ def test_an_output_on_one_side_only_keeps_no_limit(tmp_path: Path) -> None:
     assert check(two, min_psnr=1, reference=two).exit_code == 0
 
 
+def test_outputs_without_a_finite_element_keep_no_limit(tmp_path: Path) -> None:
+    def body(x: Any) -> Any:
+        return mb.log(x=mb.sub(x=mb.mul(x=x, y=np.float16(0)), y=np.float16(1)), name="y")
+
+    path = tmp_path / "nan.mlpackage"
+    write_mlpackage(programs.build(body, {"x": np.zeros((1, 8), np.float16)}), path)
+    for given in ({}, {"reference": str(path)}):
+        report = check(path, min_psnr=1, **given)
+        assert verdicts(report) == {"min-psnr": "unknown"}
+        assert "no element of the reference is finite" in report.failed[0][1].text
+
+
 def test_limits_hold_for_each_function(tmp_path: Path) -> None:
     small, large = (
         programs.build(mb_linear(size), {"x": np.zeros((1, 8), np.float16)}) for size in (8, 4096)
@@ -423,7 +436,11 @@ def test_limits_hold_for_each_function(tmp_path: Path) -> None:
     ]
     assert [(one.kind, one.place.function) for _, one in report.failed] == [("max-memory", "large")]
     assert check(path, **limits, function="small").exit_code == 0
-    assert check(path, **limits, function="absent").exit_code == 9
+    write_mlpackage(small, tmp_path / "one.mlpackage")
+    for name in ("one", "two"):
+        report = check(tmp_path / f"{name}.mlpackage", max_size="1GB", function="absent")
+        assert report.models[0].failure == "unknown function 'absent'"
+        assert report.exit_code == 2
 
 
 def mb_linear(size: int) -> Any:
@@ -436,6 +453,7 @@ def test_a_limit_that_is_given_twice_is_refused(model: Path, capsys: pytest.Capt
         check(model, max_latency={"m1": "1ns", "M1": "100s"})
     with pytest.raises(UsageError, match="max-size is given twice"):
         check(model, **{"max-size": "1MB", "max_size": "1GB"})
-    for options in (["--max-latency=m1=1ns", "--max-latency=m1=9s"], ["--max-size=1B", "--max-size=1GB"]):
+    shape, size = ["--shape=x=1x4", "--shape=x=1x8"], ["--max-size=1B", "--max-size=1GB"]
+    for options in (["--max-latency=m1=1ns", "--max-latency=m1=9s"], size, shape, ["--os=17", "--os=18"]):
         assert main(["check", str(model), *options]) == 2
-        assert "leave one of" in capsys.readouterr().err
+        assert "given twice" in capsys.readouterr().err

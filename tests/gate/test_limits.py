@@ -52,11 +52,12 @@ def test_a_project_has_common_limits_and_those_of_each_model(tmp_path: Path) -> 
         """
         [tool.coremlscope]
         strict = true
-        max-latency = {"iphone-13" = "33ms"}
+        max-latency = {"iphone-13" = "33ms", "m1" = "9s"}
         max-size = "20MB"
         [[tool.coremlscope.models]]
         path = "a.mlpackage"
         max-size = "1MB"
+        max-latency = {"m1" = "1s"}
         baseline = "main.json"
         [[tool.coremlscope.models]]
         path = "more/*.mlpackage"
@@ -73,7 +74,7 @@ def test_a_project_has_common_limits_and_those_of_each_model(tmp_path: Path) -> 
     names = [model.relative_to(tmp_path).as_posix() for model, _ in found.models]
     assert names == ["a.mlpackage", "more/b.mlpackage", "more/c.mlpackage"]
     first, second, _ = (limits for _, limits in found.models)
-    assert (first.size_bytes, first.latency_s) == (1e6, {"iphone-13": 0.033})
+    assert (first.size_bytes, first.latency_s) == (1e6, {"iphone-13": 0.033, "m1": 1.0})
     assert first.baseline == str(tmp_path / "main.json")
     assert (second.size_bytes, second.neural_engine, second.devices) == (20e6, 0.9, ("m1",))
     assert second.all_devices == ("iphone-13", "m1")

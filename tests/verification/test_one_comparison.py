@@ -48,6 +48,8 @@ def _opaque(pixels: np.ndarray) -> Image.Image:
         ({"y": {"cat": 0.9, "dog": 0.1}}, {"y": {"dog": 0.1, "cat": 0.9}}, [_SAME]),
         ({"y": {"cat": 0.9}}, {"y": {"dog": 0.1, "cat": 0.9}}, [("y", "paired", False)]),
         ({"y": "cat"}, {"y": "cat"}, [_SAME]),
+        ({"y": np.array([np.nan, 1])}, {"y": np.array([np.nan, 1])}, [_SAME]),
+        ({"y": np.full(2, np.nan)}, {"y": np.full(2, np.nan)}, [("y", "paired", False)]),
         ({"y": "cat"}, {"y": "dog"}, [("y", "paired", False)]),
     ],
 )
@@ -56,6 +58,13 @@ def test_each_output_of_either_side_is_a_row(
 ) -> None:
     found = compare_predictions(ours, theirs, "all", Tolerance())
     assert [(row.name, row.status, row.passed) for row in found] == rows
+
+
+def test_elements_that_are_nan_on_both_sides_hide_no_other_difference() -> None:
+    theirs = np.array([-np.inf, 1.0, -1.0])
+    (row,) = compare_predictions({"y": theirs * 1.0005}, {"y": theirs}, "all", Tolerance())
+    assert row.passed
+    assert row.psnr_db == pytest.approx(-20 * np.log10(0.0005))
 
 
 def _saved(folder: Path, name: str, *, has_two: bool) -> Path:

@@ -18,8 +18,6 @@ from coremlscope.devices.unit import SETTINGS
 from coremlscope.reports.renderers import GATE_RENDERERS
 from coremlscope.results.gate import FigureKind
 
-#: Where GitHub takes the summary of a step from.
-_SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 _EPILOG = """\
 An estimate is a figure with an interval that contains 80 % of the cases. A limit is not kept (fail)
 if the figure exceeds it; it is uncertain if only an end of the interval does. Uncertain limits are
@@ -56,18 +54,19 @@ def _latency(text: str) -> tuple[str, str]:
 
 
 class _Once(argparse.Action):
-    """An option of one value, which a second one would silently replace."""
+    """An argument of one value, which a second one would silently replace."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: Any = None
     ) -> None:
         """Keeps the value."""
-        if getattr(namespace, self.dest) is not None:
+        if option is not None and getattr(namespace, self.dest) != self.default:
             parser.error(f"{option} is given twice\nleave one of the two out")
         setattr(namespace, self.dest, values)
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.register("action", None, _Once)
     parser.add_argument("models", metavar="MODEL", type=read_path, nargs="*", help="the models")
     limits = parser.add_argument_group("limits")
     limits.add_argument(
@@ -78,7 +77,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="estimated latency of a prediction on a device: iphone-13=33ms (repeatable)",
     )
     for name, metavar, doc in _LIMITS:
-        limits.add_argument(f"--{name}", metavar=metavar, help=doc, action=_Once)
+        limits.add_argument(f"--{name}", metavar=metavar, help=doc)
     limits.add_argument(
         "--no-known-crash",
         action="store_true",
@@ -93,7 +92,6 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "--compute-units",
         metavar="UNITS",
         type=one_of("compute units", *SETTINGS),
-        action=_Once,
         help=f"what the app allows: {', '.join(SETTINGS)} (default: those of the baseline, else all)",
     )
     parser.add_argument(
@@ -133,6 +131,8 @@ _LIMITS = (
 #: Arguments that are no limits, and have a value in `GateLimits`.
 _OPTIONS = (
     "max_latency",
+    "device",
+    "shape",
     *(name.replace("-", "_") for name, *_ in _LIMITS),
     "os",
     "compute_units",
@@ -157,15 +157,12 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _limits(arguments: argparse.Namespace) -> Mapping[str, Any]:
     """Returns the limits and options that are given, by their names."""
-    found = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name) is not None}
-    if arguments.max_latency:
-        found["max_latency"] = dict(arguments.max_latency)
-        if len(found["max_latency"]) < len(arguments.max_latency):
-            raise UsageError("a device has several limits of latency", "leave one of them")
-    if arguments.device:
-        found["device"] = arguments.device
-    if arguments.shape:
-        found["shape"] = dict(arguments.shape)
+    found = {name: value for name in _OPTIONS if (value := getattr(arguments, name)) not in (None, (), [])}
+    for name in found.keys() & {"max_latency", "shape"}:
+        pairs = found[name]
+        found[name] = dict(pairs)
+        if len(found[name]) < len(pairs):
+            raise UsageError("a device or an input is given twice", "leave one of the two out")
     return found
 
 
@@ -174,9 +171,9 @@ def _add_summary(report: Any) -> None:
     from coremlscope.reports.gate import gate_document
     from coremlscope.reports.markdown.writer import write_markdown
 
-    name = os.environ.get(_SUMMARY_VARIABLE)
+    name = os.environ.get("GITHUB_STEP_SUMMARY")
     if not name:
-        print_note(f"{_SUMMARY_VARIABLE} is not set: there is no summary of a step to add to")
+        print_note("GITHUB_STEP_SUMMARY is not set: there is no summary of a step to add to")
         return
     path = Path(name)
     before = path.read_text(encoding="utf-8") if path.exists() else ""

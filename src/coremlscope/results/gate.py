@@ -31,9 +31,8 @@ CheckKind = Literal[
 #: What a figure is of.
 FigureKind = Literal["latency", "neural-engine", "known-crash", "size", "memory", "psnr"]
 
-#: Quantity of a number: seconds, bytes, a share between 0 and 1, decibels, the version of a system, or how
-#: many operations.
-Quantity = Literal["seconds", "bytes", "share", "decibels", "version", "operations"]
+#: Quantity of a number: seconds, bytes, a share between 0 and 1, decibels, or how many operations.
+Quantity = Literal["seconds", "bytes", "share", "decibels", "operations"]
 
 #: `pass`       the limit is kept, by both ends of the interval;
 #: `uncertain`  the figure keeps the limit, and an end of its interval does not;

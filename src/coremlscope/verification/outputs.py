@@ -180,8 +180,9 @@ def compare_predictions(
     """
     own, its = _arrays(ours, theirs), _arrays(theirs, theirs)
     matched = match_outputs(own, its)
-    same_name = [name for name in own if name not in matched and name in its]
-    matched.update({name: name for name in same_name if name not in matched.values()})
+    for name in own:
+        if name in its and name not in (*matched, *matched.values()):
+            matched[name] = name
     rows = []
     for name, other in matched.items():
         meaning: Meaning = "image" if is_image(ours[name]) or is_image(theirs[other]) else "array"
@@ -238,15 +239,15 @@ def compare_output(
     ours, theirs = arrays[0], arrays[1].reshape(arrays[0].shape)
     largest, size = largest_difference(ours, theirs)
     error = relative_error(ours, theirs)
-    odd = int((~np.isfinite(ours) & np.isfinite(theirs)).sum()) if ours.dtype.kind == "f" else 0
+    compared = np.isfinite(theirs)
     allowed = tolerance.atol + tolerance.relative(is_half) * size
-    psnr = _psnr_db(ours, theirs, None if meaning == "image" else size)
+    psnr = -math.inf
+    if math.isfinite(largest):
+        psnr = _psnr_db(ours[compared], theirs[compared], None if meaning == "image" else size)
     first, best = (
         _tops(ours, theirs, tolerance.top_k or _TOP, allowed) if meaning == "classes" else (None, None)
     )
     why = "" if largest <= allowed else f"differs by up to {largest:.3g}, and {allowed:.3g} is allowed"
-    if not math.isfinite(largest):
-        why = "elements are infinite or NaN in one only"
     if meaning == "image" and tolerance.min_psnr is not None:
         is_less = psnr < tolerance.min_psnr
         why = f"PSNR {psnr:.1f} dB is below {tolerance.min_psnr:g} dB" if is_less else ""
@@ -254,9 +255,10 @@ def compare_output(
         why = "" if best == 1 else f"of the best {tolerance.top_k} classes, {best:.0%} are the same"
     if first is not None and first < 1:
         why = f"the best class differs in {1 - first:.0%} of the rows"
-    if odd:
-        noun = "element is" if odd == 1 else "elements are"
-        why = f"{odd} {noun} infinite or NaN, and finite in the reference"
+    if theirs.size and not compared.any():
+        why = "no element of the reference is finite, so that nothing is compared"
+    if not math.isfinite(largest):
+        why = "elements are infinite or NaN in one only"
     return ComparedOutput(
         name=name,
         reference=reference,
@@ -270,7 +272,7 @@ def compare_output(
         psnr_db=finite(psnr),
         top_1=first,
         top_k=best,
-        not_finite=odd,
+        not_finite=int((~np.isfinite(ours) & compared).sum()),
         why=why,
     )
 
@@ -289,7 +291,7 @@ def _first(texts: Array) -> str:
     return repr(texts.reshape(-1)[0] if texts.size else "")
 
 
-@np.errstate(invalid="ignore", over="ignore")
+@np.errstate(over="ignore")
 def _psnr_db(ours: Array, theirs: Array, peak: float | None) -> float:
     """Returns the ratio of a peak to the noise; without one, that of pixels, which are clipped to 0 … 255."""
     own, its = (one.astype(np.float64) for one in (ours, theirs))

@@ -51,10 +51,8 @@ def read_baseline(path: str) -> Baseline:
     """
     data = read_json(path)
     schema = data.get("schema") if isinstance(data, dict) else None
-    if schema == GATE:
-        return _of_check(decode(data, GateReport), path)
     try:
-        return _of_profile(Profile.from_json(data))
+        return _of_check(decode(data, GateReport)) if schema == GATE else _of_profile(Profile.from_json(data))
     except CoremlscopeError as error:
         raise UsageError(
             f"{path} cannot be a baseline: {error.message}",
@@ -62,14 +60,12 @@ def read_baseline(path: str) -> Baseline:
         ) from error
 
 
-def _of_check(report: GateReport, path: str) -> Baseline:
+def _of_check(report: GateReport) -> Baseline:
     if len(report.models) != 1:
-        raise UsageError(
-            f"{path} is a check of {len(report.models)} models", "a baseline has one: check the model alone"
-        )
+        raise UsageError(f"it is a check of {len(report.models)} models, and not of one")
     (model,) = report.models
     if model.failure:
-        raise UsageError(f"{path} cannot be a baseline: its model was not checked", "make it again")
+        raise UsageError("its model was not checked")
     figures: dict[FigureKey, float | None] = {("size", Place()): model.size_bytes}
     for check in model.checks:
         if check.figure is not None:

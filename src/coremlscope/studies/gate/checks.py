@@ -17,7 +17,7 @@ from coremlscope.base.errors import UsageError, known_error
 from coremlscope.base.figures import Figure
 from coremlscope.base.units import format_bytes, format_duration
 from coremlscope.describe.loading import find_load_problem
-from coremlscope.devices import OSRelease, find_device
+from coremlscope.devices import find_device
 from coremlscope.formats import container
 from coremlscope.model.ir import Model
 from coremlscope.planning.forecast.assumptions import conversion_hint
@@ -40,10 +40,9 @@ from coremlscope.studies.gate.figures import (
     name_first,
     ops_of,
 )
-from coremlscope.studies.gate.limits import GateLimits
+from coremlscope.studies.gate.limits import TOLERANCE, GateLimits
 
-_COMPRESS = "`coremlscope what-if` shows what compression brings"
-_COMPRESS_CORE_AI = "quantize_weights and palettize_weights of coreai-opt compress Core AI models"
+_COMPRESS = "`coremlscope what-if` shows what compression brings; coreai-opt compresses Core AI models"
 
 
 class _Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +119,7 @@ def check_model(path: Path, limits: GateLimits) -> CheckedModel:
     _require(limits, baseline)
     try:
         maker = FigureMaker(container.read(path), limits.shapes)
-        checks = tuple(_for_format(check, maker.model) for check in _checks(maker, limits, baseline))
+        checks = tuple(_checks(maker, limits, baseline))
     except Exception as error:  # one model must not stop the others
         known = known_error(error, str(path))
         return CheckedModel(path=str(path), failure=known.message, hint=known.hint, exit_code=known.exit_code)
@@ -137,13 +136,12 @@ def _require(limits: GateLimits, baseline: Baseline | None) -> None:
         find_device(name, limits.os)
     if limits.is_empty:
         raise UsageError("there is no limit to check", "add for instance --max-size 20MB; see --help")
-    if limits.only and baseline is None:
-        raise UsageError("--only chooses figures of a baseline", "add --baseline main.json")
-    places = _places(limits, baseline)
-    if limits.neural_engine is not None and not places:
-        raise UsageError("a share on the Neural Engine is one on a device", "add --device iphone-13")
-    if limits.no_known_crash and not places:
-        raise UsageError("crashes are known of chips and systems", "add --device iphone-13")
+    if baseline is None and (limits.only or limits.tolerance is not None):
+        raise UsageError("--only and --tolerance are about a baseline", "add --baseline main.json")
+    if limits.reference and baseline is None and limits.psnr_db is None:
+        raise UsageError("--reference is what --min-psnr compares with", "add --min-psnr 40")
+    if not _places(limits, baseline) and (limits.neural_engine is not None or limits.no_known_crash):
+        raise UsageError("the Neural Engine and known crashes are of a device", "add --device iphone-13")
 
 
 def _places(limits: GateLimits, baseline: Baseline | None) -> list[Place]:
@@ -161,11 +159,14 @@ def _place(name: str, limits: GateLimits) -> Place:
 
 def _is_meant(place: Place, limits: GateLimits) -> bool:
     """Returns whether a place of the baseline is of the system and the setting that are given, if any."""
-    given = limits.os is None or place.os == str(find_device(place.device, limits.os).os)
-    return given and limits.compute_units in (None, place.compute_units)
+    return limits.compute_units in (None, place.compute_units) and (
+        limits.os is None or place.os == str(find_device(place.device, limits.os).os)
+    )
 
 
 def _checks(maker: FigureMaker, limits: GateLimits, baseline: Baseline | None) -> Iterator[CheckResult]:
+    for function in limits.functions:
+        maker.describe(function)
     named, before = _places(limits, baseline), _compared(limits, baseline)
     wanted = list(_limits(maker.functions, limits, named))
     on_devices = [*((one.kind, one.place) for one in wanted), *before]
@@ -184,11 +185,12 @@ def _changes(
 ) -> Iterator[CheckResult]:
     """Yields what became of each figure of the baseline."""
     remark = baseline.remark(Path(maker.model.source or "").name)
+    tolerance = TOLERANCE if limits.tolerance is None else limits.tolerance
     for (kind, place), value in before.items():
         # Reports keep the names of files alone.
         is_given = place.reference and Path(place.reference).name == Path(limits.reference).name
         now = replace(place, reference=limits.reference) if is_given else place
-        yield _check_change(kind, place, value, maker.find(kind, now), limits.tolerance, remark)
+        yield _check_change(kind, place, value, maker.find(kind, now), tolerance, remark)
 
 
 def _absences(
@@ -196,18 +198,24 @@ def _absences(
 ) -> Iterator[CheckResult]:
     """Yields what is asked for, and is not in the baseline."""
     for kind in limits.only:
-        if not any(kind == known for known, _ in before):
-            yield _not_in_baseline(kind, Place(), _ROWS[kind].name)
-    known_places = [place for kind, place in baseline.figures if kind in ON_DEVICES]
-    asked = not limits.only or not set(limits.only).isdisjoint(ON_DEVICES)
-    for place in _places(limits, baseline) if limits.all_devices and asked else ():
-        same = (one for one in known_places if one.device == place.device and _is_meant(one, limits))
-        if next(same, None) is None:
-            yield _not_in_baseline("latency", place, describe_place("latency", place))
+        if kind not in {one for one, _ in before}:
+            yield _not_in_baseline(kind, Place())
+    if not limits.only or {*limits.only} & {*ON_DEVICES}:
+        meant = _places(replace(limits, latency_s={}, devices=()), baseline)
+        known = {name for place in meant for name in ("", place.device)}
+        for place in _asked(limits):
+            if place.device not in known:
+                yield _not_in_baseline("latency", place)
     known_functions = {place.function for _, place in baseline.figures}
     for function in limits.functions:
         if function not in known_functions and maker.functions != ("",):
-            yield _not_in_baseline("memory", Place(function=function), f"function {function}")
+            yield _not_in_baseline("memory", Place(function=function))
+
+
+def _asked(limits: GateLimits) -> list[Place]:
+    """Returns the devices that are named, or else the system and setting, if they are."""
+    given = Place(os=limits.os or "", compute_units=limits.compute_units or "")
+    return [_place(name, limits) for name in limits.all_devices] or [given] * (given != Place())
 
 
 def _compared(
@@ -255,14 +263,13 @@ def _loading(model: Model, places: Sequence[Place]) -> Iterator[CheckResult]:
         problem = find_load_problem(model, device.os)
         if problem is None:
             continue
-        needed = None if problem.needed is None else _version(problem.needed)
         yield CheckResult(
             kind="loads",
             subject=f"{device.name}, {device.os}",
-            quantity="version",
-            limit=_version(device.os),
-            value=None if needed is None else Figure(needed, needed, needed, "declared"),
-            verdict="unknown" if needed is None else "fail",
+            quantity="operations",
+            limit=0.0,
+            value=None,
+            verdict="unknown" if problem.needed is None else "fail",
             text=f"the model does not load on {device.name}, {device.os}: {problem.text}",
             hint=conversion_hint(model, device.os),
         )
@@ -270,38 +277,24 @@ def _loading(model: Model, places: Sequence[Place]) -> Iterator[CheckResult]:
 
 def _hazards_of_loading(maker: FigureMaker) -> Iterator[CheckResult]:
     """Yields that a model is refused, or does not end to load, everywhere or where it is planned."""
-    for hazard in maker.hazards_everywhere:
-        if hazard.kind == "refused":
-            yield CheckResult(
-                kind="loads",
-                quantity="operations",
-                limit=0.0,
-                value=None,
-                verdict="fail" if hazard.is_sure else "uncertain",
-                text=hazard.text,
-                hint=hazard.fix,
-            )
-    for place, hazards in maker.hazards.items():
+    everywhere = [hazard for hazard in maker.hazards_everywhere if hazard.kind == "refused"]
+    for place, hazards in [(Place(), everywhere), *maker.hazards.items()]:
         for hazard in hazards:
             if hazard.kind not in ("refused", "endless load"):
                 continue
             count, subject = float(len(ops_of([hazard]))), describe_place("latency", place)
+            where = f"loading on {subject}: " if subject else ""
             yield CheckResult(
                 kind="loads",
                 subject=subject,
                 quantity="operations",
                 limit=0.0,
-                value=Figure(count, count, count, "planned"),
+                value=Figure(count, count, count, "planned") if subject else None,
                 verdict="fail" if hazard.is_sure else "uncertain",
-                text=" ".join([f"loading on {subject}: {hazard.text}", *name_first(hazard)]),
+                text=" ".join([f"{where}{hazard.text}", *name_first(hazard)]),
                 hint=hazard.fix,
                 place=place,
             )
-
-
-def _version(system: OSRelease) -> float:
-    """Returns a version as a number: 14.5 for macOS 14.5."""
-    return float(f"{system.major}.{system.minor}")
 
 
 def _check_limit(wanted: _Limit, found: Found) -> CheckResult:
@@ -403,7 +396,8 @@ def _change(
     return verdict, is_now, f", {(now / before - 1) * 100:+.1f} %" if is_ratio else ""
 
 
-def _not_in_baseline(kind: FigureKind, place: Place, name: str) -> CheckResult:
+def _not_in_baseline(kind: FigureKind, place: Place) -> CheckResult:
+    name = describe_place(kind, place) or _ROWS[kind].name
     return CheckResult(
         kind="baseline",
         subject=name,
@@ -417,13 +411,6 @@ def _not_in_baseline(kind: FigureKind, place: Place, name: str) -> CheckResult:
     )
 
 
-def _for_format(check: CheckResult, model: Model) -> CheckResult:
-    """Replaces a hint that is for Core ML models by one for the model's format."""
-    if model.container != "aimodel" or check.hint != _COMPRESS:
-        return check
-    return replace(check, hint=_COMPRESS_CORE_AI)
-
-
 def format_quantity(value: float, quantity: Quantity) -> str:
     """Formats a number with its unit."""
     match quantity:
@@ -433,8 +420,6 @@ def format_quantity(value: float, quantity: Quantity) -> str:
             return format_bytes(value)
         case "share":
             return f"{value * 100:.1f} %"
-        case "version":
-            return f"{value:g}"
         case "decibels":
             return "equal" if value == float("inf") else f"{value:.1f} dB"
         case "operations":

@@ -84,7 +84,9 @@ def _configuration(table: Mapping[str, Any], folder: Path, given: Mapping[str, A
             raise UsageError("each of the models needs a path", _EXAMPLE)
         own = {key: value for key, value in entry.items() if key != "path"}
         _limits_of_file(own, folder, ("path",))
-        limits = _replaced(limits_of({**common, **own}, folder), given)
+        # Latencies and shapes are of a device or an input each, and do not replace those of others.
+        both = {name: {**common[name], **own[name]} for name in own if isinstance(common.get(name), dict)}
+        limits = _replaced(limits_of({**common, **own, **both}, folder), given)
         models += [(found, limits) for found in _found(folder, entry["path"])]
     return Configuration(tuple(models), strict)
 
@@ -190,8 +192,8 @@ def _latencies(value: object) -> dict[str, float]:
 
 
 def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise UsageError(f"{shown(str(value))} is not text", "write it in quotation marks")
+    if not isinstance(value, str) or not value:
+        raise UsageError(f"{shown(repr(value))} is not text", "write some in quotation marks")
     return value
 
 
@@ -203,8 +205,8 @@ def _truth(value: object) -> bool:
 
 def _names(value: object) -> tuple[str, ...]:
     names = [value] if isinstance(value, str) else value
-    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
-        raise UsageError(f"{shown(str(value))} is not a list of names", 'write it as ["iphone-13", "m1"]')
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) and name for name in names):
+        raise UsageError(f"{shown(repr(value))} is not a list of names", 'write it as ["iphone-13", "m1"]')
     return tuple(names)
 
 

@@ -132,9 +132,11 @@ class FigureMaker:
             except UsageError as error:
                 self._placed[place] = _Placed(why=error.message)
                 continue
-            if find_load_problem(self.model, device.os) is not None:
+            if not place.compute_units:
+                self._placed[place] = _Placed(why="it is of no setting of compute units")
+            elif find_load_problem(self.model, device.os) is not None:
                 self._placed[place] = _Placed(why="the model does not load there")
-            elif place.compute_units:
+            else:
                 alike.setdefault((place.function, place.compute_units), {})[place] = device
         for (function, setting), devices in alike.items():
             self._forecast(function, setting, devices)
@@ -321,9 +323,9 @@ def _why_no_ratio(outputs: Sequence[ComparedOutput], ratios: Sequence[float]) ->
     if alone is not None:
         return f"{shown(alone.name)!r} is {alone.status}"
     # A label may differ where probabilities are nearly equal; their ratio tells how far.
-    without = [one for one in outputs if one.relative is None and not (one.meaning == "labels" and ratios)]
-    differs = next((one.name for one in without if not one.passed), None)
-    return "" if differs is None else f"{shown(differs)!r} differs, and is not numbers of the same shape"
+    without = [one for one in outputs if one.psnr_db is None and not (one.meaning == "labels" and ratios)]
+    differs = next((one for one in without if one.relative or not one.passed), None)
+    return "" if differs is None else f"{shown(differs.name)!r}: {differs.why}"
 
 
 def _rounds(function: Function) -> bool:

@@ -34,7 +34,7 @@ class GateLimits(msgspec.Struct, frozen=True, kw_only=True):
         reference: The model that the outputs are compared with; empty to compare the model with itself,
             rounded to fp16 at each operation.
         baseline: A saved profile or check; empty for none.
-        tolerance: How much worse than the baseline a figure may be, as a share.
+        tolerance: How much worse than the baseline a figure may be, as a share; None for `TOLERANCE`.
         devices: Further devices for the Neural Engine, known crashes and the baseline.
         os: The version of their systems; None for those of the baseline, else the newest.
         compute_units: What the app allows; None for the settings of the baseline, else `all`.
@@ -51,7 +51,7 @@ class GateLimits(msgspec.Struct, frozen=True, kw_only=True):
     psnr_db: float | None = None
     reference: str = ""
     baseline: str = ""
-    tolerance: float = TOLERANCE
+    tolerance: float | None = None
     devices: tuple[str, ...] = ()
     os: str | None = None
     compute_units: ComputeUnits | None = None
@@ -67,10 +67,8 @@ class GateLimits(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_empty(self) -> bool:
         """True if there is no limit."""
-        known = (self.neural_engine, self.size_bytes, self.memory_bytes, self.psnr_db)
-        if self.no_known_crash:
-            return False
-        return not self.latency_s and not self.baseline and all(limit is None for limit in known)
+        numbers = (self.neural_engine, self.size_bytes, self.memory_bytes, self.psnr_db)
+        return numbers == (None,) * 4 and not (self.no_known_crash or self.latency_s or self.baseline)
 
 
 def parse_seconds(value: object) -> float:

@@ -90,10 +90,13 @@ def _chosen(
 ) -> Sequence[tuple[Path, GateLimits]]:
     if not only:
         return configuration.models
-    by_path = {model.resolve(): (model, limits) for model, limits in configuration.models}
-    missing = [str(source) for source in only if Path(source).resolve() not in by_path]
-    if missing:
-        raise UsageError(
-            f"{path} does not list {missing[0]}", "add it to its models, or give limits as options"
-        )
-    return [by_path[Path(source).resolve()] for source in only]
+    chosen = []
+    for source in dict.fromkeys(only):
+        # One that is listed twice is held to both.
+        listed = [one for one in configuration.models if one[0].resolve() == Path(source).resolve()]
+        if not listed:
+            raise UsageError(
+                f"{path} does not list {source}", "add it to its models, or give limits as options"
+            )
+        chosen += listed
+    return chosen
