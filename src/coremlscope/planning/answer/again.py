@@ -14,9 +14,9 @@ from coremlscope.devices.unit import SETTINGS, ComputeUnit
 from coremlscope.formats.packaging import spec_of
 from coremlscope.model.ir import Model
 from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
-from coremlscope.planning.forecast.functions import ModelFunction, planned_functions
+from coremlscope.planning.forecast.functions import ModelFunction, kernels_of, planned_functions
 from coremlscope.planning.forecast.kernels import Kernels, Prediction
-from coremlscope.planning.forecast.placed import place_function
+from coremlscope.planning.forecast.placed import place_function, place_units
 from coremlscope.planning.forecast.what_if import estimate_saving
 from coremlscope.planning.placement.backend import BACKENDS_OF
 from coremlscope.planning.placement.hypotheses import Planning, plan_with_costs
@@ -46,7 +46,6 @@ class ChangedModels:
         own: Own = NOTHING_OWN,
     ) -> None:
         self.model, self._function, self._shapes, self._own = model, function, shapes, own
-        self._divided: list[tuple[Model, Sequence[ModelFunction], Kernels]] = []
         #: Returns the model that a transform makes; None where only coremltools makes it.
         self.after = cache(self._make)
         #: Returns whether `what-if` makes the changed model, with coremltools or without.
@@ -57,13 +56,9 @@ class ChangedModels:
 
     def divide(self, model: Model) -> tuple[Sequence[ModelFunction], Kernels]:
         """Returns the functions and kernels of one of the models."""
-        for known, functions, kernels in self._divided:
-            if known is model:
-                return functions, kernels
-        functions = planned_functions(bind_functions(model, self._function, self._shapes))
-        kernels = Kernels(functions, self._own)
-        self._divided.append((model, functions, kernels))
-        return functions, kernels
+        bound = bind_functions(model, self._function, self._shapes)
+        functions = planned_functions(bound)
+        return functions, kernels_of(model, bound, functions, self._own)
 
     def _make(self, transform: str) -> Model | None:
         model = self.model
@@ -120,7 +115,7 @@ class Again:
     @cached_property
     def _estimate(self) -> Estimate:
         assert self._prediction is not None
-        return self._prediction.estimate()
+        return self._prediction.planned
 
     def changed(self, model: Model) -> Figure | None:
         """Estimates what a changed model takes less; None where that is not known.
@@ -128,14 +123,15 @@ class Again:
         The kernels of operations whose names stay are the same ones.
         """
         before = self._prediction
-        alone = (self.setting,)
-        again = Again(model, self.device, self.setting, alone, (), self.models)
-        after = again._prediction
-        if before is None or after is None:
+        functions, kernels = self.models.divide(model)
+        if before is None or not functions:
             return None
+        placed = [place_units(one, self.device, self.setting) for one in functions]
+        units = {id_: unit for one in placed for id_, unit in one.items()}
+        after = kernels.under(self.device, self.setting, units)
         places = {kernel.name: place for place, kernel in enumerate(before.kernels.fused)}
-        kept = [places.get(kernel.name, -1) for kernel in after.kernels.fused]
-        return estimate_saving(self._estimate, after.estimate(), kept)
+        kept = [places.get(kernel.name, -1) for kernel in kernels.fused]
+        return estimate_saving(self._estimate, after.planned, kept)
 
     def with_bits(self, bits: int) -> Figure | None:
         """Estimates what a prediction takes less with weights of at most so many bits each."""

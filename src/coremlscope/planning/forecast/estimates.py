@@ -61,8 +61,7 @@ def _report(prediction: Prediction, memory: MemoryModel, ops: OpTable) -> Estima
 
     Only what does most of its work on the Neural Engine has these times.
     """
-    kernels, work = prediction.kernels, prediction.place()
-    found = prediction.price(work)
+    kernels, work, found = prediction.kernels, prediction.work, prediction.planned
     on_engine = found.placement.get(NEURAL_ENGINE, 0.0) > 0.5
     return replace(
         found,
@@ -88,8 +87,9 @@ def _with_faster_setting(
     """Returns the estimates of a device, with a note where all units are slower than fewer of them."""
     known = {one.compute_units: one for one in found}
     missing = [setting for setting in _ACCELERATED if setting not in known]
-    others = prediction.kernels.on(prediction.device, missing, [one.under(missing) for one in placed])
-    known |= {setting: one.estimate() for setting, one in others.items()}
+    for setting in missing:
+        units = {id_: unit for one in placed for id_, unit in one.under(setting).items()}
+        known[setting] = prediction.kernels.under(prediction.device, setting, units).planned
     slow, fastest = known["all"], min((known[one] for one in _ACCELERATED), key=lambda one: one.latency.value)
     if slow.latency.value < _CLEARLY * fastest.latency.value or set(fastest.placement) == {CPU}:
         return list(found)

@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from functools import cached_property, partial
 
 from coremlscope.devices import OSRelease
+from coremlscope.model.ir import Model
 from coremlscope.ops.half_precision import in_half_precision
 from coremlscope.planning.advice import FunctionView
+from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
 from coremlscope.planning.forecast.compiled import as_compiled
 from coremlscope.planning.forecast.kernels import Kernels
+from coremlscope.planning.forecast.tabular import tabular_kernels
+from coremlscope.planning.forecast.unplanned import unestimated_stages
 from coremlscope.planning.patterns.rule import ProgramFacts
 from coremlscope.planning.placement.coreml_view import (
     CoreMLGraph,
@@ -65,3 +69,24 @@ def planned_functions(functions: Sequence[StageFunction]) -> list[ModelFunction]
         for one in functions
         if one.is_planned
     ]
+
+
+def kernels_of(
+    model: Model,
+    functions: Sequence[StageFunction],
+    planned: Sequence[ModelFunction],
+    own: Own = NOTHING_OWN,
+) -> Kernels:
+    """Returns the kernels of a prediction, those of stages without operations included.
+
+    Args:
+        model: The model.
+        functions: Its functions.
+        planned: Those of them that have operations, and that a prediction runs.
+        own: A user's own measurements, which refine estimates.
+    """
+
+    def make() -> Kernels:
+        return Kernels(planned, own, tabular_kernels(functions), unestimated_stages(functions))
+
+    return share(model, ("kernels", *map(id, planned), id(own)), make)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-import msgspec
 import numpy as np
 
 from coremlscope.describe.left_out import find_left_out
@@ -57,6 +56,7 @@ class Kernels:
         self.flows = [flow for one in functions for flow in one.flows]
         self._views = functions
         self._pieces: dict[object, Sequence[Kernel]] = {}
+        self._predictions: dict[object, Prediction] = {}
         self.unknown = find_left_out(one.bound.function for one in functions)
         self.left_out = (*stages, *filter(None, [self.unknown.text]))
         edges = (*functions[0].description.inputs, *functions[-1].description.outputs) if functions else ()
@@ -80,16 +80,20 @@ class Kernels:
     ) -> dict[ComputeUnits, Prediction]:
         """Returns a prediction on a device, as its functions are planned, by setting."""
         # What converts outputs runs where they are computed.
-        ops = [op for one in placed for op in one.ops if not (op.inserted and op.type == BUFFERS[1])]
+        rows = [op for one in placed for op in one.ops if not (op.inserted and op.type == BUFFERS[1])]
         return {
-            setting: Prediction(
-                kernels=self,
-                device=device,
-                setting=setting,
-                units={op.id: op.choices[setting].unit for op in ops},
-            )
+            setting: self.under(device, setting, {op.id: op.choices[setting].unit for op in rows})
             for setting in settings
         }
+
+    def under(
+        self, device: Device, setting: ComputeUnits, units: Mapping[str, ComputeUnit | None]
+    ) -> Prediction:
+        """Returns a prediction on a device under a setting, with the units of operations by id."""
+        key = device.name, device.chip.id, str(device.os), setting, tuple(units.items())
+        if key not in self._predictions:
+            self._predictions[key] = Prediction(self, device, setting, units)
+        return self._predictions[key]
 
     @cached_property
     def _owners(self) -> Mapping[str, FunctionView]:
@@ -104,37 +108,34 @@ class Kernels:
         return self._pieces[key]
 
 
-class Prediction(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class Prediction:
     """A prediction on a device under one setting.
 
-    Attributes:
+    Args:
         kernels: What it computes.
         device: The chip and system.
         setting: The setting of compute units.
         units: The unit of each operation by id, in order, as planned; None where no unit is known to run it.
     """
 
-    kernels: Kernels
-    device: Device
-    setting: ComputeUnits
-    units: Mapping[str, ComputeUnit | None]
-
-    def place(
+    def __init__(
         self,
-        moved: Mapping[str, ComputeUnit | None] | None = None,
-        fused: Sequence[Kernel] | None = None,
-        fewer_bytes: int = 0,
-    ) -> Work:
-        """Returns what it does on each unit; see `estimate` for the arguments."""
-        own = self.kernels
-        return place_kernels(
-            own.fused if fused is None else fused,
-            [(id_, (moved or {}).get(id_, unit)) for id_, unit in self.units.items()],
-            own.flows,
-            own.cut,
-            own.table if fused is None else None,
-            max(own.converted_bytes - fewer_bytes, 0),
-        )
+        kernels: Kernels,
+        device: Device,
+        setting: ComputeUnits,
+        units: Mapping[str, ComputeUnit | None],
+    ) -> None:
+        self.kernels, self.device, self.setting, self.units = kernels, device, setting, units
+
+    @cached_property
+    def work(self) -> Work:
+        """What it does on each unit, as planned."""
+        return self._place()
+
+    @cached_property
+    def planned(self) -> Estimate:
+        """The estimate of it, as planned."""
+        return self._price(self.work)
 
     def estimate(
         self,
@@ -149,10 +150,29 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             fused: Other kernels than its own.
             fewer_bytes: Bytes of inputs and outputs that need no conversion.
         """
-        return self.price(self.place(moved, fused, fewer_bytes))
+        if not moved and fused is None and not fewer_bytes:
+            return self.planned
+        return self._price(self._place(moved, fused, fewer_bytes))
 
-    def price(self, work: Work) -> Estimate:
-        """Estimates its work."""
+    def _place(
+        self,
+        moved: Mapping[str, ComputeUnit | None] | None = None,
+        fused: Sequence[Kernel] | None = None,
+        fewer_bytes: int = 0,
+    ) -> Work:
+        own = self.kernels
+        return place_kernels(
+            own.fused if fused is None else fused,
+            [(id_, moved.get(id_, unit)) for id_, unit in self.units.items()]
+            if moved
+            else list(self.units.items()),
+            own.flows,
+            own.cut,
+            own.table if fused is None else None,
+            max(own.converted_bytes - fewer_bytes, 0),
+        )
+
+    def _price(self, work: Work) -> Estimate:
         own = self.kernels
         return estimate(
             work, self.device, self.setting, calibration=own.own.calibration, left_out=own.left_out

@@ -68,12 +68,13 @@ class MemoryModel(msgspec.Struct, frozen=True, kw_only=True):
         """
         weights: dict[ComputeUnit, int] = {}
         alive: dict[ComputeUnit, int] = {}
-        for op in self.ops:
-            unit = units.get(op.id)
+        sizes = [size or 0 for size in self.ops.live_bytes]
+        for id_, live, of_weights in zip(self.ops.id, sizes, self.ops.weight_bytes, strict=True):
+            unit = units.get(id_)
             if unit is not None:
-                alive[unit] = max(alive.get(unit, 0), op.live_bytes or 0)
-                weights[unit] = weights.get(unit, 0) + (op.weight_bytes or 0)
-        peak, peak_op = max(((op.live_bytes or 0, op.id) for op in self.ops), default=(0, ""))
+                alive[unit] = max(alive.get(unit, 0), live)
+                weights[unit] = weights.get(unit, 0) + (of_weights or 0)
+        peak, peak_op = max(zip(sizes, self.ops.id, strict=True), default=(0, ""))
         is_known = not self.why_unknown
         return MemoryEstimate(
             weights_bytes=self.stored_bytes,

@@ -18,7 +18,7 @@ from coremlscope.planning.placement.core_ai import PREFERENCES, crossings, place
 from coremlscope.planning.placement.coreml_view import CoreMLGraph
 from coremlscope.planning.placement.eligibility import Verdicts, judge
 from coremlscope.planning.placement.hypotheses import Planning, weigh_reasons
-from coremlscope.planning.placement.place import place, reached
+from coremlscope.planning.placement.place import place, reached, units_under
 from coremlscope.runtime.execution.binding import share
 
 
@@ -56,12 +56,7 @@ def _place(
     advised: Sequence[ComputeUnits],
 ) -> Planning:
     graph, transitions = function.graph_on(device.os), table.transition_costs
-    prices = _priced(graph, table)
-
-    def reach(unit: ComputeUnit, known: Verdicts) -> frozenset[str]:
-        return reached(graph, known, prices, transitions, unit)
-
-    verdicts = judge(graph, device, function.facts, with_advice=bool(advised), reach=reach)
+    prices, verdicts = _weighed(function, device, table, with_advice=bool(advised))
     planning = Planning(
         device=device,
         facts=function.facts,
@@ -72,6 +67,37 @@ def _place(
         placed=place(graph, verdicts, prices, transitions, settings, function.key),
     )
     return replace(planning, replanned={one: weigh_reasons(planning, one) for one in advised})
+
+
+def place_units(
+    function: ModelFunction, device: Device, setting: ComputeUnits
+) -> Mapping[str, ComputeUnit | None]:
+    """Returns the unit of each operation of a function, as `place_function` places them; see `units_under`.
+
+    Args:
+        function: The function.
+        device: The chip and system.
+        setting: The setting of compute units.
+    """
+    if function.model.content.is_core_ai:
+        placed = _place_for_core_ai(function, device, (setting,), ()).placed
+        return {op.id: op.choices[setting].unit for op in placed.ops}
+    table = rate_table(device)
+    prices, verdicts = _weighed(function, device, table, with_advice=False)
+    return units_under(function.graph_on(device.os), verdicts, prices, table.transition_costs, setting)
+
+
+def _weighed(
+    function: ModelFunction, device: Device, table: RateTable, *, with_advice: bool
+) -> tuple[dict[str, PlannedCosts], Verdicts]:
+    """Returns what each operation of a function costs on each backend, and which units run it."""
+    graph, transitions = function.graph_on(device.os), table.transition_costs
+    prices = _priced(graph, table)
+
+    def reach(unit: ComputeUnit, known: Verdicts) -> frozenset[str]:
+        return reached(graph, known, prices, transitions, unit)
+
+    return prices, judge(graph, device, function.facts, with_advice=with_advice, reach=reach)
 
 
 def _priced(graph: CoreMLGraph, rates: RateTable) -> dict[str, PlannedCosts]:

@@ -28,7 +28,7 @@ from coremlscope.planning.forecast.estimates import (
     refer_to_rows,
     time_shares,
 )
-from coremlscope.planning.forecast.functions import ModelFunction, planned_functions
+from coremlscope.planning.forecast.functions import ModelFunction, kernels_of, planned_functions
 from coremlscope.planning.forecast.hazards import describe_planned_hazards
 from coremlscope.planning.forecast.kernels import Kernels, Prediction
 from coremlscope.planning.forecast.memory import MemoryModel, find_shortages
@@ -40,10 +40,8 @@ from coremlscope.planning.forecast.model_findings import (
 )
 from coremlscope.planning.forecast.placed import crossing_notes, place_function
 from coremlscope.planning.forecast.plans import make_plan
-from coremlscope.planning.forecast.tabular import tabular_kernels
 from coremlscope.planning.forecast.unplanned import (
     nothing_known,
-    unestimated_stages,
     unplanned_notes,
     unplanned_stages,
 )
@@ -162,10 +160,9 @@ def forecast(
     bound = bind_functions(model, function, shapes, every=every_function)
     functions = planned_functions(bound)
     main = [one for one in functions if one.is_main]
-    whole = tabular_kernels(bound) if with_estimates else []
-    if not (main or whole or not with_estimates):
+    kernels = kernels_of(model, bound, main, own) if with_estimates else Kernels(main, own)
+    if with_estimates and not (main or kernels.fused):
         raise nothing_known(model, bound)
-    kernels = Kernels(main, own, whole, unestimated_stages(bound))
     advised = settings if advised is None else advised
     places = _place_on_each(functions, devices, settings, kernels, advised)
 
@@ -292,7 +289,7 @@ def record_prediction(
     if why:
         raise UnsupportedModelError(why, "only models that are estimated completely can calibrate estimates")
     placed = [place_function(one, device, (setting,), ()).placed for one in main]
-    return record(kernels.on(device, (setting,), placed)[setting].place())
+    return record(kernels.on(device, (setting,), placed)[setting].work)
 
 
 def plan_functions(
@@ -406,7 +403,7 @@ def _with_estimates(plan: Plan, on: _OnDevice) -> Plan:
             other = replace(other, latency=prediction.estimate(moved).latency, planned=found.latency)
         functions = dict(one.functions)
         functions_of_ops = {op.id: name for name, planning in on.main.items() for op in planning.placed.ops}
-        for name, shares in time_shares(found, prediction.place(), functions_of_ops).items():
+        for name, shares in time_shares(found, prediction.work, functions_of_ops).items():
             functions[name] = replace(functions[name], time_shares=shares)
         settings.append(replace(one, functions=functions, other_plan=other))
     return replace(plan, settings=tuple(settings))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from coremlscope.model.ir import Constant, Immediate
+from coremlscope.model.ir import Constant, Immediate, TensorType
 from coremlscope.ops.view import BoundValue, OpView
 
-#: Constants with more elements are compared by their place in memory: they are weights, few of them equal.
+#: Constants with more elements are weights: how they are stored counts. Those in the file of the model may be
+#: settings of an operation: they are compared by their place in memory.
 _FEW_ELEMENTS = 64
 #: An attribute of every operation that only people read.
 _NAME = {"name"}
@@ -54,9 +55,12 @@ class Kinds:
         return number
 
     def _content(self, constant: Constant) -> object:
-        if isinstance(constant.data, Immediate):
-            array = constant.data.array
+        data, type_ = constant.data, constant.type
+        if isinstance(data, Immediate):
+            array = data.array
             if array.size <= _FEW_ELEMENTS and array.dtype != object:
-                return constant.type, array.dtype.str, array.shape, array.tobytes()
+                return type_, array.dtype.str, array.shape, array.tobytes()
+        elif isinstance(type_, TensorType) and (type_.elements or 0) > _FEW_ELEMENTS:
+            return type_, type(data), data.is_available, data.stored_bytes, getattr(data, "storage", None)
         self._kept.append(constant)
         return id(constant)

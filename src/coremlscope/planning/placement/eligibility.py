@@ -254,7 +254,7 @@ def _apply_graph_rule(
         found = rule.find(context)
     except _UNKNOWN:
         return
-    types = {id_: view.op.type for id_, view in context.ops}
+    types = {id_: view.op.type for id_, view in context.ops} if found else {}
     for id_, detail in found.items():
         old = verdicts[id_][rule.unit]
         reason = rule.reason(detail, types[id_])

@@ -14,7 +14,7 @@ from coremlscope.planning.patterns.verdict import Reason, Verdict
 from coremlscope.planning.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost, named
 from coremlscope.planning.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.planning.placement.eligibility import Verdicts
-from coremlscope.planning.placement.place import PlacedFunction, graphs_of, path_costs, place
+from coremlscope.planning.placement.place import PlacedFunction, graphs_of, path_costs, units_under
 from coremlscope.planning.placement.replan import replan
 from coremlscope.planning.placement.search import Costs, TransitionCosts
 from coremlscope.results.plan import EQUAL_COST_MS, TIE_MS, Choice, Hypothesis, PlannedOp, find_segments
@@ -48,11 +48,9 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
     replanned: Mapping[ComputeUnits, Sequence[Replanned]] = {}
     notes: tuple[str, ...] = ()
 
-    def under(self, settings: Sequence[ComputeUnits]) -> PlacedFunction:
-        """Returns the plan under other settings."""
-        return place(
-            self.graph, self.verdicts, self.prices, self.transition_costs, settings, self.placed.name
-        )
+    def under(self, setting: ComputeUnits) -> Mapping[str, ComputeUnit | None]:
+        """Returns the units of operations under another setting; see `units_under`."""
+        return units_under(self.graph, self.verdicts, self.prices, self.transition_costs, setting)
 
 
 class _Group(msgspec.Struct, kw_only=True):

@@ -109,6 +109,10 @@ def _place_each(
 ) -> Iterator[_Placed]:
     """Yields the kernels of each segment, those that are not planned in the last one."""
     for place, kernel in enumerate(kernels):
+        segments = {home.get(id_) for id_ in kernel.ops}
+        if len(segments) == 1 and None not in segments:
+            yield _Placed(home[kernel.ops[0]], place, kernel)
+            continue
         groups = _groups(kernel.ops, home, last)
         pieces = [kernel] if len(groups) == 1 or cut is None else cut(kernel, list(groups.values()))
         for piece in pieces:
@@ -162,12 +166,12 @@ def _returns(segments: Sequence[int], units: Sequence[ComputeUnit], steps: Float
 
 def _ways(segments: Sequence[int], steps: Floats) -> Iterator[tuple[int, int, int]]:
     """Yields how often a prediction goes from one segment to another, also back to the first of a loop."""
-    begin = 0
-    for place, times in enumerate(steps):
-        is_last = place + 1 == len(steps)
+    begin, every = 0, steps.tolist()
+    for place, times in enumerate(every):
+        is_last = place + 1 == len(every)
         if not is_last:
-            yield segments[place], segments[place + 1], int(min(times, steps[place + 1]))
-        if is_last or steps[place + 1] != times:
+            yield segments[place], segments[place + 1], int(min(times, every[place + 1]))
+        if is_last or every[place + 1] != times:
             if times > 1:
                 yield segments[place], segments[begin], int(times) - 1
             begin = place + 1
@@ -178,6 +182,8 @@ def _moved(
 ) -> dict[tuple[ComputeUnit, ComputeUnit], float]:
     """Returns the elements that cross: each tensor once to every unit that reads it."""
     crossing: dict[tuple[str, str, ComputeUnit, ComputeUnit], float] = {}
+    if len(set(unit_of.values())) < 2:
+        return {}
     for flow in flows:
         here, there = unit_of.get(flow.maker), unit_of.get(flow.reader)
         if here is not None and there is not None and here != there:
