@@ -49,7 +49,7 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
     "TraceForm": (
         "Trace",
-        {"schema": f'"{TRACE}"', "kinds": "EventKind[]", "loads?": "number"},
+        {"schema": f'"{TRACE}"', "facts": "[string, string][]", "kinds": "EventKind[]"},
     ),
     "VariantsForm": ("VariantReport", {"schema": f'"{VARIANTS}"'}),
     "ResultsForm": ("ResultTable", {"schema": f'"{RESULT_TABLE}"'}),

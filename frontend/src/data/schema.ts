@@ -2352,8 +2352,8 @@ export interface ComparisonForm extends Comparison {
 
 export interface TraceForm extends Trace {
   schema: "coremlscope.trace/1";
+  facts: [string, string][];
   kinds: EventKind[];
-  loads?: number;
 }
 
 export interface VariantsForm extends VariantReport {

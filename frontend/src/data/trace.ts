@@ -121,24 +121,33 @@ function groupModels(form: TraceForm): { names: string[]; groupOf: number[] } {
   return { names, groupOf };
 }
 
+/** The lanes: one for each model, and for each compute unit whose intervals or requests have no model. */
 function lanesOf(form: TraceForm, events: TraceEvents, names: readonly string[]): TraceLane[] {
-  const laneOf = form.kinds.map((kind) => LANES.indexOf(kind.lane as (typeof LANES)[number]));
-  const members = new Map<number, number[]>();
+  const units = form.kinds.map((kind) => (/ (busy|request)$/.test(kind.name) ? kind.name.replace(/ busy$/, "") : null));
+  const titles = ["no model", ...names, ...units];
+  const found = new Map<number, number[]>();
   for (let index = 0; index < events.length; index++) {
     if (events.seconds[index] === 0) continue;
-    const key = (laneOf[events.kind[index] ?? 0] ?? 0) * 65536 + (events.group[index] ?? -1) + 1;
-    const found = members.get(key);
-    if (found) found.push(index);
-    else members.set(key, [index]);
+    const kind = events.kind[index] ?? 0;
+    const group = events.group[index] ?? -1;
+    const title = group < 0 && units[kind] ? 1 + names.length + kind : 1 + group;
+    const key = LANES.indexOf(form.kinds[kind]?.lane as (typeof LANES)[number]) * 65536 + title;
+    const members = found.get(key);
+    if (members) members.push(index);
+    else found.set(key, [index]);
   }
-  return [...members.keys()]
-    .sort((one, other) => one - other)
-    .map((key) => {
-      const found = Int32Array.from(members.get(key) ?? []);
-      const group = (key % 65536) - 1;
-      const lane = LANES[Math.floor(key / 65536)] ?? "activity";
-      const longest = found.reduce((most, index) => Math.max(most, events.seconds[index] ?? 0), 0);
-      return { lane, group, title: group < 0 ? "no model" : (names[group] ?? ""), events: found, longest };
+  return [...found]
+    .sort(([one], [other]) => one - other)
+    .map(([key, members]) => {
+      const title = key % 65536;
+      const longest = members.reduce((most, index) => Math.max(most, events.seconds[index] ?? 0), 0);
+      return {
+        lane: LANES[Math.floor(key / 65536)] ?? "activity",
+        group: title > names.length ? -1 : title - 1,
+        title: titles[title] ?? "",
+        events: Int32Array.from(members),
+        longest,
+      };
     });
 }
 

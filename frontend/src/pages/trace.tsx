@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { TraceForm } from "../data/schema";
 import { type Recorded, readTrace } from "../data/trace";
-import { duration, moment, plural } from "../format";
+import { duration } from "../format";
 import { Conclusions } from "../ui/strip";
 import { TopBar } from "../ui/topbar";
 import { Lanes } from "../views/program/lanes";
@@ -29,7 +29,7 @@ export function TracePage(props: { result: TraceForm }) {
         ]}
       />
       <main>
-        <Head form={form} events={recorded !== null && typeof recorded !== "string" ? recorded.events.length : null} />
+        <Head form={form} />
         <Mistakes form={form} />
         {recorded === null && <p class="dim">Reading the events …</p>}
         {typeof recorded === "string" && <p role="alert">{recorded}</p>}
@@ -45,22 +45,8 @@ export function TracePage(props: { result: TraceForm }) {
   );
 }
 
-function Head(props: { form: TraceForm; events: number | null }) {
-  const { form } = props;
-  const seconds = form.duration_ns / 1e9;
-  const overhead = form.processes.reduce((sum, process) => sum + process.overhead_s, 0);
-  const lost = form.processes.reduce((sum, process) => sum + process.lost, 0);
-  const facts: [string, string][] = [
-    ["Recorded", [form.made && moment(form.made), form.host].filter(Boolean).join(" on ")],
-    ["Length", duration(seconds)],
-    ["Events", `${props.events?.toLocaleString("en") ?? "…"}${lost ? `; ${lost.toLocaleString("en")} older ones were replaced` : ""}`],
-    ["Loads of models", `${form.loads ?? form.models.length}`],
-    ["Processes", plural(form.processes.length, "process")],
-    [
-      "Recording took",
-      overhead === 0 ? "" : `${duration(overhead)}${seconds ? `, ${((100 * overhead) / seconds).toPrecision(2)} % of the time` : ""}`,
-    ],
-  ];
+function Head({ form }: { form: TraceForm }) {
+  const facts = [["length", duration(form.duration_ns / 1e9)] as const, ...form.facts];
   return (
     <header class="report-head" id="top">
       <h1>{form.command.join(" ") || "Recorded program"}</h1>
@@ -73,7 +59,7 @@ function Head(props: { form: TraceForm; events: number | null }) {
           .filter(([, value]) => value)
           .map(([name, value]) => (
             <div key={name} class="fact">
-              <dt>{name}</dt>
+              <dt>{capitalised(name)}</dt>
               <dd>{value}</dd>
             </div>
           ))}
@@ -81,3 +67,5 @@ function Head(props: { form: TraceForm; events: number | null }) {
     </header>
   );
 }
+
+const capitalised = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);

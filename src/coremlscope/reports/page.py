@@ -23,8 +23,7 @@ from coremlscope.describe.comparison.profiles import Comparison
 from coremlscope.devices import all_chips
 from coremlscope.reports.difference import conclude_comparison
 from coremlscope.reports.json import Result, displayed, to_values, without_folders
-from coremlscope.reports.program.lanes import with_unit_lanes
-from coremlscope.reports.program.report import conclude_trace
+from coremlscope.reports.program.report import conclude_trace, recording_facts
 from coremlscope.reports.variants import conclude_variants
 from coremlscope.reports.words import model_name, plural
 from coremlscope.results.encoding import plain
@@ -85,10 +84,13 @@ def render_html_trace(trace: Trace) -> str:
 
 
 def trace_values(trace: Trace) -> dict[str, Any]:
-    """A recorded program as plain values for a page, with the kinds of events and the number of loads."""
-    values = with_unit_lanes(trace).to_json()
-    kinds = [msgspec.to_builtins(kind) for kind in EVENT_KINDS]
-    return {**values, "loads": trace.loads, "kinds": kinds, "conclusions": [plain(conclude_trace(trace))]}
+    """A recorded program as plain values for a page, with its facts and the kinds of events."""
+    added = {
+        "facts": recording_facts(trace),
+        "kinds": [msgspec.to_builtins(kind) for kind in EVENT_KINDS],
+        "conclusions": [plain(conclude_trace(trace))],
+    }
+    return {**trace.to_json(), **added}
 
 
 def render_html_variants(report: VariantReport) -> str:

@@ -136,26 +136,36 @@ def _measured_section(
     order: dict[str, int] = {setting: place for place, setting in enumerate(SETTINGS)}
     modes.sort(key=lambda mode: mode != _USUAL_MODE)
     rows = _rows_of(sorted(timed, key=lambda one: order.get(one[1].compute_units, len(order))), modes)
-    names = [mode or "unknown mode" for mode in modes]
-    against = [f"÷ {names[0]}" if len(modes) == 2 else f"{name} ÷ {names[0]}" for name in names[1:]]
-    titles = [*names, *against] if against else ["median", "mean", "p95", "load"]
+    usual, *names = [mode or "unknown mode" for mode in modes]
+    ratios = _known_ratios([found for _, found in rows], modes)
+    against = [f"÷ {usual}" if len(modes) == 2 else f"{names[place]} ÷ {usual}" for place in ratios]
+    titles = [usual, *names, *against] if names else ["median", "mean", "p95", "load"]
     columns = (labels("model"), Column("setting", style="cyan", most=24), *numbers(*titles))
-    yield Table(columns, [cells for cells, _ in rows])
-    for place, name in enumerate(names[1:]):
-        found = (ratios[place] for _, ratios in rows)
-        yield from _relative(name, names[0], [ratio for ratio in found if ratio is not None])
+    yield Table(
+        columns, [(*cells, *(_ratio_text(found[place]) for place in ratios)) for cells, found in rows]
+    )
+    for place, known in ratios.items():
+        yield _relative(names[place], usual, known)
 
 
-def _relative(mode: str, usual: str, ratios: Sequence[float]) -> Iterator[Block]:
-    """Yields how much longer predictions take in a power mode, by the rows that were measured in both."""
-    if not ratios:
-        return
+def _known_ratios(rows: Sequence[Sequence[float | None]], modes: Sequence[str]) -> dict[int, list[float]]:
+    """The ratios of each later power mode to the usual one; only times of known modes have some."""
+    found = {}
+    for place, mode in enumerate(modes[1:] if modes[0] == _USUAL_MODE else ()):
+        ratios = [ratio for row in rows if (ratio := row[place]) is not None]
+        if mode and ratios:
+            found[place] = ratios
+    return found
+
+
+def _relative(mode: str, usual: str, ratios: Sequence[float]) -> Block:
+    """Returns how much longer predictions take in a power mode, by the rows that were measured in both."""
     text = (
         f"in {mode} mode a prediction takes {statistics.median(ratios):.2f} times as long as in {usual} mode"
     )
     if len(ratios) > 1:
         text += f", the median of {len(ratios)} rows: {min(ratios):.2f} to {max(ratios):.2f} times"
-    yield Text(text)
+    return Text(text)
 
 
 def _rows_of(
@@ -184,9 +194,8 @@ def _rows_of(
             texts = [_emphasised(cells.get(mode), lowest) for mode, lowest in zip(modes, best, strict=True)]
             others = _others(*cells.values()) if len(modes) == 1 else ()
             shown = name if not place or marks else ""
-            known = _ratios([_median(cells.get(mode)) for mode in modes])
-            ratios = map(_ratio_text, known)
-            lines.append(((shown + marks, setting, *texts, *ratios, *others), known))
+            ratios = _ratios([_median(cells.get(mode)) for mode in modes])
+            lines.append(((shown + marks, setting, *texts, *others), ratios))
     return lines
 
 

@@ -43,6 +43,8 @@ class MedianChange(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind: The name of the kind of event.
+        counts: How many there are.
+        totals_s: The sums of their durations, in seconds.
         medians_s: The median durations, in seconds.
         ratio: The median after, as a multiple of the one before.
         low: The lower end of the ratio's 95 % interval; None where there are too few events.
@@ -50,6 +52,8 @@ class MedianChange(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     kind: str
+    counts: tuple[int, int]
+    totals_s: tuple[float, float]
     medians_s: tuple[float, float]
     ratio: float
     low: float | None = None
@@ -70,7 +74,8 @@ class RecordingChanges(Presented, msgspec.Struct, frozen=True, kw_only=True):
         labels: What they are called.
         durations_s: Their lengths in seconds.
         medians: The times of predictions and loads.
-        events: The events of both by model and kind, the largest change of the total first.
+        events: The events of both by kind over all models, then by model and kind, the largest change of
+            the total first.
         searched: The mistakes that both were searched for, by id.
         gone: Mistakes that only the first one shows.
         left: Mistakes that both show, as the second one has them.

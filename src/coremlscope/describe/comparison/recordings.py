@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from coremlscope.results.aggregate import aggregate, group_models
+from coremlscope.results.aggregate import ALL_MODELS, aggregate, aggregate_models, group_models
 from coremlscope.results.recording_changes import EventChange, MedianChange, RecordingChanges
 from coremlscope.results.statistics import median_interval
 from coremlscope.results.trace import Mistake, Trace
@@ -51,18 +51,25 @@ def compare_recordings(before: Trace, after: Trace, labels: tuple[str, str]) -> 
 
 
 def _medians(before: Trace, after: Trace) -> Iterator[MedianChange]:
-    """Yields the medians of predictions and loads, of which both have some."""
+    """Yields the times of predictions and loads, of which both have some."""
     for kind in ("predict", "load"):
         samples = [trace.events.of(kind).duration_ns / 1e9 for trace in (before, after)]
         if not all(map(len, samples)):
             continue
         first, second = (float(np.median(seconds)) for seconds in samples)
+        totals = [float(seconds.sum()) for seconds in samples]
         ends = [median_interval(seconds.tolist(), _LEVEL) for seconds in samples]
         low = high = None
         if first and ends[0] is not None and ends[1] is not None and ends[0][0] > 0:
             low, high = ends[1][0] / ends[0][1], ends[1][1] / ends[0][0]
         yield MedianChange(
-            kind=kind, medians_s=(first, second), ratio=second / first if first else 1.0, low=low, high=high
+            kind=kind,
+            counts=(len(samples[0]), len(samples[1])),
+            totals_s=(totals[0], totals[1]),
+            medians_s=(first, second),
+            ratio=second / first if first else 1.0,
+            low=low,
+            high=high,
         )
 
 
@@ -77,20 +84,24 @@ def _renamed(before: Trace, after: Trace) -> dict[str, str]:
 
 
 def _events(before: Trace, after: Trace, renamed: Mapping[str, str]) -> tuple[EventChange, ...]:
-    """The events of both, the largest change first."""
+    """The events of both, those over all models first, then the largest change."""
     first, second = _totals(before, renamed), _totals(after, renamed)
     rows = []
     for model, kind in dict.fromkeys([*first, *second]):
         old, new = (side.get((model, kind), _NONE) for side in (first, second))
         row = EventChange(model=model, kind=kind, counts=(old[0], new[0]), totals_s=(old[1], new[1]))
         rows.append(row)
-    return tuple(sorted(rows, key=lambda row: -abs(row.totals_s[0] - row.totals_s[1])))
+    return tuple(
+        sorted(rows, key=lambda row: (row.model != ALL_MODELS, -abs(row.totals_s[0] - row.totals_s[1])))
+    )
 
 
 def _totals(trace: Trace, renamed: Mapping[str, str]) -> dict[tuple[str, str], tuple[int, float]]:
-    """The number and the time of events by model and kind."""
+    """The number and the time of events by model and kind; what takes no time is left out."""
     return {
-        (renamed.get(row.model, row.model), row.kind): (row.count, row.total_s) for row in aggregate(trace)
+        (renamed.get(row.model, row.model), row.kind): (row.count, row.total_s)
+        for row in (*aggregate_models(trace), *aggregate(trace))
+        if row.total_s
     }
 
 

@@ -183,23 +183,23 @@ def _merged(found: Sequence[_Found], trace: Trace) -> Iterator[_Found]:
     for mistake, saved in found:
         groups[mistake.id, mistake.fix, mistake.site].append((mistake, saved))
     for group in groups.values():
-        spans = [saved for _, saved in group if saved is not None]
-        if len(group) == 1 or len(spans) < len(group):
-            yield from group
+        if len(group) == 1:
+            yield group[0]
             continue
-        group.sort(key=lambda one: -int(one[1].duration_ns.sum()) if one[1] is not None else 0)
+        group.sort(key=lambda one: 0 if one[1] is None else -int(one[1].duration_ns.sum()))
         first = group[0][0]
-        names = dict.fromkeys(trace.models[mistake.model].name for mistake, _ in group if mistake.model >= 0)
-        total = sum(int(span.duration_ns.sum()) for span in spans)
-        others = [name for name in names if name != trace.models[first.model].name]
+        own, *others = dict.fromkeys(trace.models[one.model].name for one, _ in group if one.model >= 0) or (
+            "",
+        )
         also = f"; likewise {_listed(others)}" if others else f"; {len(group)} times in all"
         merged = replace(
             first,
             title=f"{first.title}{also}",
-            evidence=f"{first.evidence} All of them together: {_ms(total)}.",
+            evidence=f"{f'Of {own}: ' if others else ''}{first.evidence}",
             events=sum(mistake.events for mistake, _ in group),
         )
-        yield merged, _joined(spans)
+        spans = [saved for _, saved in group if saved is not None]
+        yield merged, _joined(spans) if spans else None
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -243,6 +243,10 @@ def _covered_ns(spans: np.ndarray) -> int:
 
 def _ms(nanoseconds: float) -> str:
     return format_duration(nanoseconds / 1e9)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def _times(count: int) -> str:
@@ -376,26 +380,36 @@ def _blocking_loads(view: _View) -> Iterator[_Found]:
 
 
 def _loading_dominates(view: _View) -> Iterator[_Found]:
+    """Models whose loads take longer than the few predictions after them, as one mistake of all."""
+    chosen: list[list[int]] = []
     for group in view.same.values():
-        loading = sum(view.load_of[index][2] for index in group)
-        calls = view.predictions.where(np.isin(view.predictions.model, group))
-        predicting = int(calls.duration_ns.sum())
-        if not len(calls) or len(calls) > 2 * len(group) or loading <= predicting:
-            continue
-        if len(group) >= _FEWEST_CALLS:
-            continue  # It is loaded in a loop, which says more.
-        model = view.trace.models[group[0]]
-        mistake = Mistake(
-            id="load-above-predict",
-            severity="warning" if len(group) > 1 else "info",
-            title=f"{model.name} takes longer to load than to predict",
-            evidence=f"Loading takes {_ms(loading)}, {len(calls)} predictions {_ms(predicting)}.",
-            fix="Keep one process or object for many predictions, or load a compiled model.",
-            site=view.load_of[group[0]][0],
-            model=group[0],
-            events=len(group),
-        )
-        yield mistake, None
+        calls = int(view.calls[group].sum())
+        # What is loaded in a loop has a mistake of its own, which says more.
+        is_chosen = len(group) < _FEWEST_CALLS and 0 < calls <= 2 * len(group)
+        if is_chosen and _taken_ns(view.loads, group) > _taken_ns(view.predictions, group):
+            chosen.append(group)
+    if not chosen:
+        return
+    models = [index for group in chosen for index in group]
+    names = dict.fromkeys(view.trace.models[group[0]].name for group in chosen)
+    loading, predicting = (_ms(_taken_ns(events, models)) for events in (view.loads, view.predictions))
+    mistake = Mistake(
+        id="load-above-predict",
+        severity="warning" if len(models) > len(chosen) else "info",
+        title=f"{_listed([*names])} {'takes' if len(names) == 1 else 'take'} longer to load than to predict",
+        evidence=f"{_counted(len(models), 'load')} take {loading},"
+        f" {_counted(int(view.calls[models].sum()), 'prediction')} {predicting}.",
+        fix="Keep one process or object for many predictions, or load a compiled model.",
+        site=view.load_of[models[0]][0],
+        model=models[0],
+        events=len(models),
+    )
+    yield mistake, None
+
+
+def _taken_ns(events: Events, models: Sequence[int]) -> int:
+    """The sum of the durations of the events of some models."""
+    return int(events.duration_ns[np.isin(events.model, models)].sum())
 
 
 def _serial(view: _View) -> Iterator[_Found]:
@@ -487,7 +501,7 @@ def _conversions(view: _View) -> Iterator[_Found]:
     """Conversions that cost something, by their cause: what the model's interface is, where that is known."""
     for model, site, events in view.by_use(view.predictions):
         facts = view.trace.models[model]
-        if len(events) < _FEWEST_CALLS:
+        if (view.predictions.site == site).sum() < _FEWEST_CALLS:
             continue
         data = view.inside(events, "convert input", "convert output")
         cause = _cause_of_conversions(facts)

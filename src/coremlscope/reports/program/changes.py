@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from coremlscope.base.units import format_duration
 from coremlscope.reports.csv import render_columns
@@ -15,7 +15,6 @@ from coremlscope.reports.document import (
     Table,
     Title,
     labels,
-    numbers,
 )
 from coremlscope.reports.program.report import cost_of
 from coremlscope.reports.words import plural
@@ -27,7 +26,7 @@ def changes_document(changes: RecordingChanges) -> Iterator[Block]:
     """Yields two recordings next to each other."""
     yield Title(" → ".join(changes.labels), " → ".join(map(format_duration, changes.durations_s)))
     if changes.medians:
-        yield Heading("Times", "medians over all models, with the 95 % interval of their ratio")
+        yield Heading("Times", "over all models; of each the median, with the 95 % interval of the ratio")
     for change in changes.medians:
         yield Item(_sentence(change), "", *_MARKS[change.verdict])
     for heading, mark, mistakes in _mistakes(changes):
@@ -39,10 +38,8 @@ def changes_document(changes: RecordingChanges) -> Iterator[Block]:
         labels("model", least=12),
         Column("event", rank=-1),
         Column("count", is_number=True, rank=2),
-        Column("", is_number=True, rank=2),
-        *numbers("mean", ""),
-        Column("total", is_number=True, rank=1),
-        Column("", is_number=True, rank=1),
+        Column("mean", is_number=True, rank=1),
+        Column("total", is_number=True),
         Column("change", is_number=True, rank=-1),
     )
     yield Table(columns, [_cells(row) for row in changes.events])
@@ -57,10 +54,17 @@ _MARKS: Mapping[str, tuple[str, Style]] = {
 
 
 def _sentence(change: MedianChange) -> str:
-    medians = " → ".join(map(format_duration, change.medians_s))
     known = change.low is not None and change.high is not None
     interval = f", {change.low:.2f} to {change.high:.2f}" if known else "; too few for an interval"
-    return f"{_NOUNS[change.kind]}: {change.verdict}, {medians} (× {change.ratio:.2f}{interval})"
+    return (
+        f"{_NOUNS[change.kind]}: {_pair(change.counts, '{:,}'.format)},"
+        f" {_pair(change.totals_s, format_duration)} in all; each {change.verdict},"
+        f" {_pair(change.medians_s, format_duration)} (× {change.ratio:.2f}{interval})"
+    )
+
+
+def _pair(values: Sequence[float | None], text: Callable[[float], str]) -> str:
+    return " → ".join("–" if value is None else text(value) for value in values)
 
 
 def render_changes_csv(changes: RecordingChanges) -> str:
@@ -102,14 +106,13 @@ def _cells(row: EventChange) -> tuple[str, ...]:
     # A recording without intervals of a unit does not say that it was idle.
     is_known = all(row.counts) or not row.kind.endswith(" busy")
     change = f"{100 * (after / before - 1):+.0f} %" if before and is_known else ""
+    counts = [count if count or is_known else None for count in row.counts]
+    totals = [total if count else None for total, count in zip(row.totals_s, row.counts, strict=True)]
     return (
         row.model or "–",
         row.kind,
-        *(f"{count:,}" if count or is_known else "–" for count in row.counts),
-        *("–" if mean is None else format_duration(mean) for mean in row.means_s),
-        *(
-            format_duration(total) if count else "–"
-            for total, count in zip(row.totals_s, row.counts, strict=True)
-        ),
+        _pair(counts, "{:,}".format),
+        _pair(row.means_s, format_duration),
+        _pair(totals, format_duration),
         change,
     )

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from msgspec.structs import replace
 
 from coremlscope.reports.words import shorten
 from coremlscope.results.aggregate import group_models
 from coremlscope.results.events import EVENT_KINDS, KIND_CODES, LANES, Lane
-from coremlscope.results.trace import Events, Trace, TracedModel
+from coremlscope.results.trace import Events, Trace
 
 #: From idle to busy.
 _SHADES = " ░▒▓█"
@@ -71,21 +70,6 @@ def _lanes(trace: Trace, columns: int) -> Iterator[_TextLane]:
             if len(chosen):
                 yield _TextLane(title, titles[line].removesuffix(" busy"), _draw(chosen, span, columns))
                 title = ""
-
-
-def with_unit_lanes(trace: Trace) -> Trace:
-    """Gives each compute unit that Instruments recorded a lane of its own on the page: that of a model."""
-    events, models = trace.events, list(trace.models)
-    owners = events.model.copy()
-    for kind in _UNITS:
-        chosen = (events.kind == kind) & (events.model == -1)
-        if chosen.any():
-            owners[chosen] = len(models)
-            name = EVENT_KINDS[kind].name.removesuffix(" busy")
-            models.append(TracedModel(name=name, key=name, runtime="Instruments"))
-    if len(models) == len(trace.models):
-        return trace
-    return replace(trace, models=tuple(models), events=replace(events, model=owners))
 
 
 def _draw(events: Events, span_ns: tuple[int, int], columns: int) -> str:

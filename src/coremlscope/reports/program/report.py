@@ -46,7 +46,7 @@ def program_document(trace: Trace) -> Iterator[Block]:
         trace: The trace.
     """
     yield conclude_trace(trace)
-    yield Facts(_facts(trace))
+    yield Facts(recording_facts(trace))
     yield from mistake_section(trace)
     yield from lane_section(trace)
     yield from _totals(trace)
@@ -72,8 +72,8 @@ def conclude_trace(trace: Trace) -> Conclusion:
     return Conclusion("doubt", "unknown", text, title)
 
 
-def _facts(trace: Trace) -> list[tuple[str, str]]:
-    """Returns the facts of a recording as labels and values."""
+def recording_facts(trace: Trace) -> list[tuple[str, str]]:
+    """Returns the facts of a recording as labels and values; those without a value are empty."""
     called = trace.events.where(trace.events.thread >= 0)
     threads = len(set(zip(called.process.tolist(), called.thread.tolist(), strict=True)))
     share = f" ({100 * trace.overhead_s / trace.duration_s:.2g} % of the time)" if trace.duration_ns else ""
