@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
+from coremlscope.describe.arguments import ValueReader
 from coremlscope.describe.model import list_operations
-from coremlscope.describe.values import ValueReader
 from coremlscope.model import ir
 from coremlscope.results.operations import OpTable
 from tests.support import programs

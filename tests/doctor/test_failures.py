@@ -11,7 +11,7 @@ from coremlscope.ops import OPS
 from coremlscope.planning.hazards.lines import FAILURES, Failure
 from coremlscope.planning.placement.catalog import find_rule
 from coremlscope.studies.doctor.explain import Hit, explain_line
-from coremlscope.studies.doctor.layers import find_reason
+from coremlscope.studies.doctor.log import find_reason
 from coremlscope.studies.doctor.quoted import QUOTED
 
 _ALL = (*FAILURES, *QUOTED.values())

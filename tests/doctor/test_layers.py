@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coremlscope.studies.doctor.layers import find_reason
+from coremlscope.studies.doctor.log import find_reason
 
 
 @pytest.mark.parametrize(

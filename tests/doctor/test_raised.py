@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coremlscope.studies.doctor.raised import find_raised
+from coremlscope.studies.doctor.log import find_raised
 
 
 @pytest.mark.parametrize(

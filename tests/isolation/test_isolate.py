@@ -23,9 +23,14 @@ from coremlscope.model import ir
 from coremlscope.model.schema import message_class
 from coremlscope.model.subject import Subject
 from coremlscope.results.isolation import IsolatedUnit
-from coremlscope.studies.isolation.comparing import differences, run_here, run_on_core_ml
-from coremlscope.studies.isolation.files import write_part
-from coremlscope.studies.isolation.isolate import isolate, open_cutter
+from coremlscope.studies.isolation.isolate import (
+    differences,
+    isolate,
+    open_cutter,
+    run_here,
+    run_on_core_ml,
+    write_part,
+)
 from coremlscope.studies.isolation.parts import Part
 from coremlscope.studies.isolation.selection import select_units
 from tests.support.coreml_children import as_a_mac

@@ -11,9 +11,7 @@ import pytest
 
 from coremlscope.formats import container
 from coremlscope.model.subject import Subject
-from coremlscope.studies.isolation.comparing import differences, run_here
-from coremlscope.studies.isolation.files import write_part
-from coremlscope.studies.isolation.isolate import isolate, open_cutter
+from coremlscope.studies.isolation.isolate import differences, isolate, open_cutter, run_here, write_part
 
 #: One model of each family of the corpus.
 _MODELS = (

@@ -22,8 +22,7 @@ from coremlscope.model.features.files import read_input
 from coremlscope.model.ir import ArrayFeature, DType, Feature, RangeShapes
 from coremlscope.reports.preview.hints import Hints, find_hints
 from coremlscope.reports.preview.outputs import view_outputs
-from coremlscope.reports.preview.predict import GivenFile, preview_files
-from coremlscope.reports.preview.sound import read_sound
+from coremlscope.reports.preview.predict import GivenFile, preview_files, read_sound
 from coremlscope.results.preview import OutputView
 
 SIZE = (64, 48)

@@ -8,8 +8,7 @@ from rich.cells import cell_len
 from coremlscope.cli import main
 from coremlscope.reports.document import Column
 from coremlscope.reports.terminal.layout import fit_columns
-from coremlscope.reports.terminal.screen import Screen
-from coremlscope.reports.terminal.wrapping import wrap
+from coremlscope.reports.terminal.screen import Screen, wrap
 
 COLUMNS = (
     Column("name", style="cyan"),

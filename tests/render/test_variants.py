@@ -6,11 +6,17 @@ import msgspec.structs
 import pytest
 
 from coremlscope.base.figures import Figure
-from coremlscope.reports.chart import ChartPoint, chart_points, draw_chart
 from coremlscope.reports.json import render_json
 from coremlscope.reports.renderers import VARIANT_RENDERERS, Renderer, notebook_card, renderers_of
 from coremlscope.reports.terminal.writer import write_terminal
-from coremlscope.reports.variants import variant_columns, variant_failures, variants_document
+from coremlscope.reports.variants import (
+    ChartPoint,
+    chart_points,
+    draw_chart,
+    variant_columns,
+    variant_failures,
+    variants_document,
+)
 from coremlscope.results.answer import Answer, AnswerTrust
 from coremlscope.results.encoding import decode
 from coremlscope.results.estimate import MemoryEstimate

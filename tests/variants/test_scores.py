@@ -7,7 +7,7 @@ import pytest
 
 from coremlscope.model import ir
 from coremlscope.studies.variants.differences import Differences
-from coremlscope.studies.variants.scores import find_signals
+from coremlscope.studies.variants.evaluation import find_signals
 from tests.support.advised_models import F32, Builder
 
 _SIDE = 8

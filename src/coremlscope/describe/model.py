@@ -11,15 +11,13 @@ from msgspec.structs import replace
 from coremlscope.base.errors import CoremlscopeError, UsageError
 from coremlscope.base.escaping import path_text
 from coremlscope.describe.arguments import ArgumentLister, Scope
-from coremlscope.describe.compilation import describe_compilation
 from coremlscope.describe.dataflow import Flow, trace_dataflow
-from coremlscope.describe.labels import find_labels
-from coremlscope.describe.layers import describe_assumptions
 from coremlscope.describe.left_out import find_left_out, is_unknown
 from coremlscope.describe.preprocessing import find_preprocessing
 from coremlscope.describe.stages import (
     describe_external,
     list_blobs,
+    programs_of,
     row_id,
     summarise_stages,
     trace_stages,
@@ -27,6 +25,7 @@ from coremlscope.describe.stages import (
     why_absent,
 )
 from coremlscope.describe.weights import find_short_files
+from coremlscope.formats.compiled.metadata import read_metadata_file
 from coremlscope.formats.platforms import describe_opset, describe_platforms
 from coremlscope.model.features import (
     bind_shapes,
@@ -38,15 +37,20 @@ from coremlscope.model.features import (
 from coremlscope.model.features.description import describe_flexibility
 from coremlscope.model.ir import (
     ArrayFeature,
+    Constant,
     DType,
     Feature,
     FeatureType,
     FunctionDescription,
     Graph,
     ImageFeature,
+    Layer,
     Model,
+    Nested,
+    Op,
     StateFeature,
     TensorType,
+    Value,
     describe_type,
 )
 from coremlscope.ops import OPS
@@ -55,10 +59,140 @@ from coremlscope.ops.classical import CLASSICAL_TYPES
 from coremlscope.ops.spec import Work, work_of
 from coremlscope.ops.view import BoundGraph, OpView
 from coremlscope.results.left_out import LeftOut
-from coremlscope.results.model import FeatureSummary, FunctionSummary, ModelSummary, WorkSummary
+from coremlscope.results.model import (
+    READ_BY,
+    ClassLabels,
+    FeatureSummary,
+    FunctionSummary,
+    ModelSummary,
+    WorkSummary,
+)
 from coremlscope.results.operations import OpRow, OpTable
 from coremlscope.runtime.execution.binding import bind_model, choose_function, program_of, share
 from coremlscope.runtime.execution.wiring import StageFunction, bind_functions
+
+# What Apple's compiler folded and fused in a compiled neural network, as far as its folder tells.
+
+#: Functions that layers apply to their own result, by the operation that stands for them here.
+_FUSED = ("relu", "tanh")
+#: Layers that are folded into others, in the spelling of the source's counts and of the compiled file.
+_FOLDED = {"BatchNorm": "batchnorm", "Scale": "scale", "Bias": "bias"}
+
+
+def describe_compilation(model: Model) -> tuple[tuple[str, str], ...]:
+    """Returns the fact of what was folded and fused; nothing for other models.
+
+    An ML Program is compiled operation by operation: counts in its folder are those of the program in it, and
+    Core ML fuses operations when it loads them. A compiled network has activations in the layers before them,
+    and counts of the source's layers next to it (`metadata.json`, of newer compilers).
+    """
+    if model.container != "mlmodelc" or not model.kind.startswith("neuralNetwork"):
+        return ()
+    layers = {id(layer): layer for layer, _ in _ops(model)}
+    found = [f"{count} {kind} fused into {into}" for (kind, into), count in _fused(model).most_common()]
+    present = Counter(layer.type for layer in layers.values())
+    for source, name in _FOLDED.items():
+        gone = _histogram(model).get(source, 0) - present[name]
+        if gone > 0:
+            found.append(f"{gone} {source} folded into other layers")
+    return (("compiled", "; ".join(found)),) if found else ()
+
+
+def _ops(model: Model) -> Iterator[tuple[Layer, Op]]:
+    for program in programs_of(model):
+        for function in program.functions.values():
+            for op in function.graph.walk():
+                if op.layer is not None and op.constant is None:
+                    yield op.layer, op
+
+
+def _fused(model: Model) -> Counter[tuple[str, str]]:
+    """Functions that end a layer of several operations, by the type of the layer."""
+    by_layer: dict[int, list[tuple[Layer, Op]]] = {}
+    for layer, op in _ops(model):
+        by_layer.setdefault(id(layer), []).append((layer, op))
+    ends = [listed[-1] for listed in by_layer.values() if len(listed) > 1]
+    return Counter(
+        (op.type, layer.type) for layer, op in ends if op.type in _FUSED and layer.type != "activation"
+    )
+
+
+def _histogram(model: Model) -> dict[str, int]:
+    """The layers of the source by type; nothing where the folder does not say."""
+    if model.source is None:
+        return {}
+    try:
+        return dict(read_metadata_file(model.source / "metadata.json").histogram)
+    except (CoremlscopeError, OSError):
+        return {}
+
+
+# Layers of neural networks that cannot be run here, and what was assumed when the model was read.
+
+#: The number of reasons that are listed.
+_MOST = 5
+
+
+def describe_assumptions(model: Model) -> Iterator[tuple[str, str]]:
+    """Yields label and text of what read a model, what was assumed, and why layers of it cannot be run."""
+    if model.reader:
+        yield READ_BY, model.reader
+    yield from (("assumed", remark) for remark in model.remarks)
+    layers = [layer for function in model.content.functions.values() for layer in function.layers]
+    reasons = Counter(
+        (layer.type, layer.problem or layer.doubt) for layer in layers if layer.problem or layer.doubt
+    )
+    for (type_, reason), count in reasons.most_common(_MOST):
+        yield "cannot run", f"{type_} ×{count}: {reason}"
+    rest = sum(count for _, count in reasons.most_common()[_MOST:])
+    if rest:
+        yield "cannot run", f"others ×{rest}"
+
+
+# Finds the class labels of classifiers.
+
+#: Class labels that a summary lists; the rest is counted.
+_FIRST_LABELS = 8
+#: The same for models that can only be described, not run.
+_FIRST_LABELS_OF_EXTERNAL = 100
+
+
+def find_labels(model: Model, function: str) -> ClassLabels | None:
+    """Returns the classes of a function, or of a pipeline's last classifier; None where there are none."""
+    content = model.content
+    if content.functions:
+        return _labels_of_graph(choose_function(model, function).function.graph)
+    most = _FIRST_LABELS_OF_EXTERNAL if content.absent else _FIRST_LABELS
+    if content.labels:
+        return ClassLabels(len(content.labels), tuple(content.labels[:most]))
+    found = (find_labels(stage, stage.description.default) for stage in reversed(content.models))
+    return next((labels for labels in found if labels is not None), None)
+
+
+def _labels_of_graph(graph: Graph) -> ClassLabels | None:
+    for op in (op for op in graph.walk() if op.type == "classify"):
+        argument = next(iter(op.inputs.get("classes", ())), None)
+        classes = _content(graph, argument.name) if isinstance(argument, Value) else argument
+        if isinstance(classes, Constant) and classes.is_available:
+            labels = _items(classes)
+            return ClassLabels(len(labels), tuple(labels[:_FIRST_LABELS]))
+    return None
+
+
+def _content(graph: Graph, name: str) -> Constant | None:
+    """Returns the value of a `const` operation of a graph by the name of its result."""
+    return next(
+        (op.constant for op in graph.walk() if op.constant and any(out.name == name for out in op.outputs)),
+        None,
+    )
+
+
+def _items(classes: Constant) -> list[str | int]:
+    if isinstance(classes.data, Nested):
+        return [item for member in classes.data.items for item in _items(member)]
+    return [
+        item if isinstance(item, (str, int)) else str(item) for item in classes.numpy().reshape(-1).tolist()
+    ]
 
 
 def describe_model(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import functools
+import importlib.util
 import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
@@ -19,9 +22,168 @@ from coremlscope.planning.hazards.lines import Failure
 from coremlscope.studies.doctor.crash import LARGEST_REPORT, Crash, is_header, read_crash
 from coremlscope.studies.doctor.explain import Hit, explain_line, explain_place
 from coremlscope.studies.doctor.grid import Place
-from coremlscope.studies.doctor.layers import find_reason
-from coremlscope.studies.doctor.raised import Raised, find_raised
 from coremlscope.studies.doctor.stacks import Stacks
+
+# Where the installed coremltools writes a text: file, function and condition.
+
+#: A string of a source file, and what stands for the values in it.
+_STRING = re.compile(r"""(?<![\w])[rf]{0,2}(["'])((?:(?!\1)[^\\\n]|\\.){12,})\1""")
+_VALUES = re.compile(r"\{[^{}]*\}|%[-\d.]*[sdrfi]|\\[nt\"']")
+_WORD = re.compile(r"[A-Za-z_]+")
+#: The shortest part of a text that counts, and the least that all parts of it hold.
+_PART, _LEAST = 6, 16
+
+
+class Raised(msgspec.Struct, frozen=True, kw_only=True):
+    """The place of a text in the installed coremltools.
+
+    Attributes:
+        file: The file, below the package's folder.
+        line: The line of the text.
+        function: The function around it; empty at the top of a module.
+        condition: The condition that leads to it; empty if there is none.
+    """
+
+    file: str
+    line: int
+    function: str = ""
+    condition: str = ""
+
+    def __str__(self) -> str:
+        inside = f" in {self.function}" if self.function else ""
+        condition = f", if {self.condition}" if self.condition else ""
+        return f"coremltools/{self.file}:{self.line}{inside}{condition}"
+
+
+def find_raised(text: str) -> Raised | None:
+    """Returns where the installed coremltools writes a text; None if it is not installed or does not.
+
+    Args:
+        text: A line of a log.
+    """
+    best: tuple[int, Path, int] | None = None
+    words = _WORD.findall(text)
+    runs = [" ".join(run) for run in zip(words, words[1:], words[2:], strict=False)]
+    for path in _sources():
+        source = path.read_text(encoding="utf-8", errors="replace")
+        if not any(run in source for run in runs):
+            continue
+        for match in _STRING.finditer(source):
+            parts = [part.strip() for part in _VALUES.split(match[2]) if len(part.strip()) >= _PART]
+            size = sum(map(len, parts))
+            if size >= _LEAST and (best is None or size > best[0]) and all(part in text for part in parts):
+                best = size, path, source.count("\n", 0, match.start()) + 1
+    return None if best is None else _place(best[1], best[2])
+
+
+@functools.cache
+def _sources() -> Sequence[Path]:
+    """The files of the installed coremltools, but its tests and generated code."""
+    spec = importlib.util.find_spec("coremltools")
+    if spec is None or spec.origin is None:
+        return ()
+    files = sorted(Path(spec.origin).parent.rglob("*.py"))
+    return tuple(path for path in files if "test" not in path.as_posix() and "proto" not in path.parts)
+
+
+def _place(path: Path, line: int) -> Raised:
+    root = next(parent for parent in path.parents if parent.name == "coremltools")
+    function = condition = ""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8", errors="replace"))
+    except SyntaxError:
+        tree = ast.Module(body=[], type_ignores=[])
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.stmt) or not node.lineno <= line <= (node.end_lineno or node.lineno):
+            continue
+        if isinstance(node, ast.FunctionDef):
+            function, condition = node.name, ""
+        elif isinstance(node, ast.If) and any(
+            one.lineno <= line <= (one.end_lineno or one.lineno) for one in node.body
+        ):
+            condition = " ".join(ast.unparse(node.test).split())
+        elif isinstance(node, ast.Assert):
+            condition = f"not ({' '.join(ast.unparse(node.test).split())})"
+    return Raised(file=path.relative_to(root).as_posix(), line=line, function=function, condition=condition)
+
+
+# Splits a message into its layers: who reports it, and the reason that each passes on.
+#
+# ``Error compiling model: "Error reading protobuf spec. validator error: X"`` has three layers around X.
+
+#: The beginnings of messages that pass another one on, as Core ML, its compilers, Foundation, Swift, Python
+#: and ONNX Runtime write them. What follows, up to the next of them, is the reason.
+_LAYERS = re.compile(
+    r"""^\d{4}-\d\d-\d\d\ [\d:.+-]{8,32}\ (?:\w{1,2}\ {1,4})?[\w.()-]{1,60}\[\d{1,8}(?::\w{1,16})?\]
+    |(?<!\w)\[(?:coreml|espresso|client|com\.apple\.[\w:.]{1,60})\]
+    |Error\ Domain=[\w.]{1,80}\ Code=-?\d{1,12}\ ?
+    |NSLocalizedDescription\ ?=
+    |NSLocalizedFailureReason\ ?=
+    |NSUnderlyingError\ ?=\ ?(?:0x[0-9a-f]{1,16})?
+    |UserInfo\ ?=\ ?\{
+    |Underlying\ exception\ message\ was:
+    |\bcoremlc(?:ompiler)?:\ (?:warning|error):
+    |Error\ compiling\ model:
+    |compiler\ error:
+    |Error\ reading\ protobuf\ spec\.
+    |validator\ error:
+    |Failed\ to\ parse\ the\ model\ specification\.(?:\ Error:)?
+    |Unable\ to\ parse\ ML\ Program:(?:\ at\ unknown\ location:)?
+    |Error\ parsing\ MIL\ model:
+    |\bat\ [^\s:]{1,400}:\d{1,9}:\d{1,9}:
+    |\[?Espresso::handle_ex\w{0,20}\]?\ exception=
+    |Espresso\ exception:\ (?:"[^"]{1,60}":)?
+    |Failure\ translating\ MIL->EIR\ network:
+    |MIL->EIR\ translation\ error\ at\ [^\s:]{1,400}(?::\d{1,9}){0,2}:
+    |E5RT\ encountered\ an\ STL\ exception\.\ msg\ =
+    |\bE5RT:(?!:)
+    |MILCompile\w{0,10}ANE\ error:
+    |ANECF\ error:
+    |\bError=(?:_ANECompiler\ :)?
+    |_ANECompiler\ :
+    |Non-zero\ status\ code\ returned\ while\ running\ [^\n']{1,200}Name:\s?'[^']{1,400}'\ Status\ Message:
+    |Status\ Message:
+    |Error\ (?:executing|creating)\ (?:ml)?model:?
+    |\[[VIWEF]:onnxruntime:[^\]]{0,200}\]
+    |\[ONNXRuntimeError\]\ :\ \d{1,4}\ :\ \w{1,40}\ :
+    |load\ failed\ with\ error
+    |unexpectedly\ raised\ an\ error:
+    |terminating\ (?:with|due\ to)\ uncaught\ exception\ of\ type\ [\w:]{1,80}:
+    |\buncaught\ exception\ '\w{1,80}',\ reason:
+    |Failed\ to\ read\ model\ package\ at\ \S{1,400}\ Error:
+    |\b(?:Runtime|Value|Type|Key)?(?:Error|Exception|Warning):(?=\s)
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+#: What surrounds a reason: quotation marks, brackets and separators of dictionaries.
+_AROUND = " \t\\\"'{}();,>“”"
+#: Other layers speak of the same error; the domain of the error below says more.
+_BELOW = re.compile(r"NSUnderlyingError.{0,60}?Error Domain=", re.IGNORECASE | re.DOTALL)
+
+
+def find_reason(text: str) -> str:
+    """The innermost reason of a message: all of it if nothing surrounds it, "" if it names none."""
+    below = [match.start() for match in _BELOW.finditer(text)]
+    if below and (reasons := _reasons(text, below[-1])):
+        return reasons[0]
+    reasons = _reasons(text)
+    return reasons[-1] if reasons else ""
+
+
+def _reasons(text: str, start: int = 0) -> list[str]:
+    matches = list(_LAYERS.finditer(text, start))
+    if not matches:
+        return [text.strip()]
+    ends = [match.start() for match in matches[1:]] + [len(text)]
+    found = (_bare(text[match.end() : end]) for match, end in zip(matches, ends, strict=True))
+    return [reason for reason in found if reason not in ("", "null", ".")]
+
+
+def _bare(reason: str) -> str:
+    """A reason without the quotation marks, the brackets and the full stop of the sentence around it."""
+    bare = re.sub(r"[\"”]\.$", "", reason.strip(_AROUND)).rstrip(_AROUND)
+    return bare + ")" if bare.count("(") == bare.count(")") + 1 else bare
+
 
 #: Longer lines are read in pieces of this many bytes.
 _LONGEST_LINE = 1 << 16

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,17 +13,22 @@ import numpy as np
 from msgspec.structs import replace
 
 from coremlscope import api
-from coremlscope.base.errors import EngineError, UnsupportedModelError, UsageError
+from coremlscope.base.errors import EngineError, OutputError, UnsupportedModelError, UsageError
 from coremlscope.base.findings import Finding
+from coremlscope.base.processes.child import ChildLimits
+from coremlscope.base.writing import check_apart, check_file, write_file
 from coremlscope.devices.targets import Targets
-from coremlscope.formats.packaging import has_layers
+from coremlscope.devices.unit import ComputeUnits
+from coremlscope.formats import container
+from coremlscope.formats.packaging import check_package, has_layers
 from coremlscope.measure.choice import choose_engine, choose_measurer
 from coremlscope.measure.contract import Progress
 from coremlscope.measure.coreml.limits import core_ml_limits
+from coremlscope.measure.coreml.service import predict_by_core_ml
 from coremlscope.measure.coreml.units import distinct_units, effective_units
 from coremlscope.measure.effort import Effort
 from coremlscope.measure.settings import not_measured
-from coremlscope.model.features import describe_feature
+from coremlscope.model.features import describe_feature, to_tensors
 from coremlscope.model.ir import (
     Array,
     ArrayFeature,
@@ -31,14 +38,135 @@ from coremlscope.model.ir import (
 )
 from coremlscope.model.subject import Subject
 from coremlscope.results.isolation import Isolation, PartTensor
+from coremlscope.runtime.execution.executable import CompileOptions
+from coremlscope.runtime.execution.predictor import FunctionPredictor
 from coremlscope.runtime.execution.random_weights import with_random_weights
 from coremlscope.runtime.execution.wiring import stage_names
-from coremlscope.studies.isolation.comparing import differences, run_here, run_on_core_ml
-from coremlscope.studies.isolation.files import check_target, write_part
 from coremlscope.studies.isolation.network import NetworkCutter
-from coremlscope.studies.isolation.parts import Cutter
+from coremlscope.studies.isolation.parts import EXACT, Cutter, Part, Values
 from coremlscope.studies.isolation.program import ProgramCutter
 from coremlscope.studies.isolation.selection import select_units
+
+# Files with the values of a part, beside its model.
+
+#: The ends of the files of inputs, expected outputs and states.
+_SUFFIXES = (".npz", ".expected.npz", ".states.npz")
+
+
+def check_target(cutter: Cutter, path: Path, source: str, *, overwrite: bool) -> None:
+    """Checks in advance that a part and its values can be written.
+
+    Args:
+        cutter: What cuts the part out.
+        path: The model to write.
+        source: The path of the whole model; empty if it is in memory.
+        overwrite: Allows replacing files, but not the whole model.
+
+    Raises:
+        OutputError: The path has another suffix, a file exists, or nothing can be written there.
+    """
+    check_apart(path, source)
+    if path.suffix == ".mlmodel" == cutter.suffix:
+        check_file(path)
+    else:
+        check_package(path, overwrite=overwrite)
+    existing = [file for file in (path, *map(path.with_suffix, _SUFFIXES)) if file.exists()]
+    if existing and not overwrite:
+        raise OutputError(
+            f"{existing[0]} already exists",
+            "choose another name, or overwrite it: --overwrite, or overwrite=True in Python",
+        )
+
+
+def write_part(cutter: Cutter, part: Part, path: Path, *, overwrite: bool = False) -> tuple[Path, ...]:
+    """Writes a part, and its values beside it.
+
+    Returns:
+        The files with values: those of the inputs, of the expected outputs, and of states if there are any.
+
+    Raises:
+        OutputError: A file cannot be written, or the part's path exists.
+    """
+    cutter.write(part, path, overwrite=overwrite)
+    written = []
+    for suffix, values in zip(_SUFFIXES, (part.inputs, part.expected, part.states), strict=True):
+        if values:
+            written.append(path.with_suffix(suffix))
+            write_file(written[-1], _archive(values))
+    return tuple(written)
+
+
+def _archive(values: Values) -> bytes:
+    """Returns arrays in NumPy's format `.npz`. Unlike `numpy.savez` it accepts any name, such as `file`."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, array in values.items():
+            file = io.BytesIO()
+            np.save(file, array, allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), file.getbuffer())
+    return content.getvalue()
+
+
+# Runs a part with the values of the whole model, and compares what it returns with the whole model.
+
+
+def run_here(part: Part) -> Values:
+    """Runs a part with the embedded engine, operation by operation.
+
+    Raises:
+        ModelError: It cannot be run.
+        EngineError: The engine failed.
+    """
+    options = CompileOptions(precision=part.precision, engine_options=EXACT)
+    with FunctionPredictor(part.model, options=options) as predictor:
+        state = None
+        if part.states:
+            state = predictor.new_state()
+            for name, content in part.states.items():
+                state.write(name, content)
+        tensors = to_tensors(part.model.description.main.inputs, part.inputs)
+        _, results, _ = predictor.run(tensors, state)
+    return results
+
+
+def run_on_core_ml(part: Part, path: Path, compute_units: ComputeUnits, limits: ChildLimits) -> Values:
+    """Runs a part in Core ML, on a Mac; not yet confirmed on a device.
+
+    Raises:
+        EngineError: Core ML failed.
+    """
+    written = container.read(path)
+    prediction = predict_by_core_ml(written, part.inputs, compute_units, states=part.states, limits=limits)
+    return {name: np.asarray(value) for name, value in prediction.outputs.items()}
+
+
+def differences(expected: Values, results: Values) -> Mapping[str, float | None]:
+    """Returns the largest difference of each output as a share of its largest magnitude.
+
+    None where nothing can be compared: one of two elements is not finite and the other one differs, the
+    numbers of elements differ, or the output is missing.
+    """
+    return {
+        name: _difference(array, results[name]) if name in results else None
+        for name, array in expected.items()
+        if array.dtype != object
+    }
+
+
+def _difference(expected: Array, found: Array) -> float | None:
+    if expected.size != found.size or found.dtype.kind not in "biuf":
+        return None
+    a = expected.reshape(-1).astype(np.float64)
+    b = found.reshape(-1).astype(expected.dtype).astype(np.float64)
+    is_other = ~((a == b) | (np.isnan(a) & np.isnan(b)))
+    if not is_other.any():
+        return 0.0
+    if not np.isfinite(a[is_other]).all() or not np.isfinite(b[is_other]).all():
+        return None
+    largest = np.abs(a[np.isfinite(a)]).max()
+    worst = np.abs(a[is_other] - b[is_other]).max()
+    return float(worst / largest) if largest else float("inf")
+
 
 #: The name of the embedded engine's column of differences.
 _HERE = "here"
