@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 import msgspec.structs
@@ -46,18 +45,6 @@ from coremlscope.results.provider import ProviderLog
 from coremlscope.results.runner_record import model_name
 
 
-class _Matcher(Protocol):
-    def __call__(self, source: SourceFile) -> bool: ...
-
-
-class _Reader(Protocol):
-    def __call__(self, source: SourceFile, origin: ListingOrigin) -> Imported | tuple[Imported, ...]: ...
-
-
-class _GroupReader(Protocol):
-    def __call__(self, sources: Sequence[SourceFile], origins: Sequence[ListingOrigin]) -> list[Imported]: ...
-
-
 class Importer(msgspec.Struct, frozen=True):
     """A format that is imported.
 
@@ -70,9 +57,9 @@ class Importer(msgspec.Struct, frozen=True):
     """
 
     name: str
-    matches: _Matcher
-    read: _Reader
-    read_together: _GroupReader | None = None
+    matches: Callable[[SourceFile], bool]
+    read: Callable[[SourceFile, ListingOrigin], Imported | tuple[Imported, ...]]
+    read_together: Callable[[Sequence[SourceFile], Sequence[ListingOrigin]], list[Imported]] | None = None
 
 
 #: Every format, in the order in which files are matched.

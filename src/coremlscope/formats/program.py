@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from sys import intern
-from typing import Protocol
 
 from coremlscope.base.budget import Budget
 from coremlscope.base.errors import CorruptModelError
@@ -148,10 +147,8 @@ def _lookup(name: str, scope: Mapping[str, ir.Value], user: str) -> ir.Value:
     return value
 
 
-class ValueWriter(Protocol):
-    """Fills a constant's message, and writes its content inline or to a weight file."""
-
-    def __call__(self, constant: ir.Constant, message: Message, /) -> None: ...
+#: Fills a constant's message, and writes its content inline or to a weight file.
+ValueWriter = Callable[[ir.Constant, Message], None]
 
 
 def write_program(program: ir.Program, message: Message, write_value: ValueWriter) -> None:

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -289,13 +289,11 @@ class Emitter:
             self.nodes = outer
 
 
-class LowerBlock(Protocol):
-    """Lowers a nested block into the graph that is open."""
-
-    def __call__(
-        self, block: BoundGraph, inputs: Sequence[Tensor], states: Mapping[str, Tensor], /
-    ) -> tuple[list[Tensor], dict[str, Tensor]]:
-        """From the block's inputs, and states at its start, to its results, and the same states then."""
+#: Lowers a nested block into the graph that is open: from the block's inputs, and states at its start, to its
+#: results, and the same states then.
+LowerBlock = Callable[
+    [BoundGraph, Sequence[Tensor], Mapping[str, Tensor]], tuple[list[Tensor], dict[str, Tensor]]
+]
 
 
 class Lowering:
