@@ -352,8 +352,6 @@ def causes() -> str:
             facts = [
                 f"Looks like: {row.looks_like}",
                 f"What to do: {row.fix}",
-                f"Explains: {row.accept}",
-                f"Does not explain: {row.reject}",
                 f"Source: <{row.source}>",
             ]
             parts += [f"### {row.cause}", "\n".join(f"- {fact}" for fact in facts)]

@@ -160,9 +160,6 @@ def _score_twin(score: Score, what: str, twin: Twin, found: Verification | Corem
     score.counts["twins: repaired"] += any(one.repairs for one in found.faults)
     if known:
         score.add("causes", what, fault.cause in twin.causes, f"{fault.cause}: {fault.text}")
-        for one in found.faults:
-            left = one.elements - one.explained if one.cause != "unknown" else 0
-            score.add("elements", what, not left, f"{one.cause} leaves {left} of {one.elements}")
 
 
 def main() -> None:

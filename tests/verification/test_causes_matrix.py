@@ -17,7 +17,7 @@ from coremlscope import verify
 from coremlscope.formats import container
 from coremlscope.model.ir import Function, Model, Op, Program, Value, constant
 from coremlscope.model.ir.rewriting import with_ops
-from coremlscope.verification.edits import set_constant, with_function, with_op
+from coremlscope.verification.edits import set_constant, with_op
 from tests.verification.test_weights_matrix import _OPS, _SETTINGS, _SIZE, _WEIGHT, _converted
 
 _Edit = Callable[[Function], Function]
@@ -83,7 +83,8 @@ _FAULTS: dict[str, tuple[_Edit, set[str]]] = {
 def _edited(model: Model, edit: _Edit) -> Model:
     assert isinstance(model.content, Program)
     ((name, body),) = model.content.functions.items()
-    return with_function(model, name, edit(replace(body, specialise=None)))
+    functions = {name: edit(replace(body, specialise=None))}
+    return replace(model, content=replace(model.content, functions=functions))
 
 
 @pytest.mark.parametrize("fault", _FAULTS)

@@ -107,10 +107,10 @@ def test_each_asked_setting_and_output_is_a_row(tmp_path: Path, monkeypatch: pyt
     assert (row.status, row.meaning, row.passed) == ("paired", "image", True)
     assert found.passed
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise EngineError("Core ML cannot run the model: no memory")
 
-    monkeypatch.setattr(core_ml_units, "run_on_units", fail)
+    monkeypatch.setattr(core_ml_units, "predict_by_core_ml", fail)
     found = verify(path, path, compute_units=["cpu_only", "all"])
     failed = [(one.run, one.status) for one in found.outputs if not one.passed]
     assert failed == [("cpu_only", "failed"), ("all", "failed")]

@@ -117,7 +117,7 @@ def test_two_arguments_in_another_order_are_one_fault(tmp_path: Path) -> None:
 def test_a_missing_operation_is_named(tmp_path: Path) -> None:
     found = _verify(tmp_path, (4, 8), _gained(is_gained=False), _gained(is_gained=True))
     assert found.faults[0].cause == "missing operation"
-    assert found.faults[0].explained == found.faults[0].elements > 0
+    assert found.faults[0].elements > 0
 
 
 @pytest.mark.parametrize("number", [1e-10, 1e-9])

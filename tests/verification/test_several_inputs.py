@@ -50,8 +50,8 @@ def test_a_classifier_without_its_preprocessing_differs_though_it_saturates(
     assert not found.passed
     outputs = {one.name: one for one in found.outputs if one.run == "fp32"}
     assert outputs["y"].passed
-    assert outputs["y before softmax"].meaning == "logits"
-    assert not outputs["y before softmax"].passed
+    (stage,) = (one for name, one in outputs.items() if name != "y")
+    assert "on equal arguments" in stage.why
     assert verify(reference, reference).passed
 
 
@@ -59,16 +59,14 @@ def test_inputs_have_several_kinds(tmp_path: Path) -> None:
     model = container.read(_saved(tmp_path / "m.mlpackage", 1 / 255))
     chosen = choose_function(model)
     drawn = choose_inputs(chosen, {})
-    kinds = {kind: one.tensors["image"] for kind, one in other_kinds(chosen, drawn)}
+    kinds = {kind: one.tensors["image"] for kind, one in other_kinds(drawn)}
     assert tuple(kinds) == KINDS
     assert drawn.tensors["image"].max() > 200
     assert kinds["faint"].max() < 16
     assert not kinds["zeros"].any()
     assert set(np.unique(kinds["edges"])) == {0, 255}
-    steps = np.abs(np.diff(kinds["picture"], axis=-1))
-    assert np.median(steps) < np.median(np.abs(np.diff(drawn.tensors["image"], axis=-1))) / 2
     given = choose_inputs(chosen, {"image": drawn.tensors["image"]})
-    assert not list(other_kinds(chosen, given))
+    assert not list(other_kinds(given))
 
 
 def test_a_fault_that_only_another_kind_of_inputs_shows_is_found(tmp_path: Path) -> None:

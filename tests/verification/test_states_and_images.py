@@ -13,11 +13,10 @@ from coremltools.converters.mil import Builder as mb
 from msgspec.structs import replace
 
 from coremlscope import verify
-from coremlscope.base.errors import UnsupportedModelError, UsageError
+from coremlscope.base.errors import UsageError
 from coremlscope.formats import container
 from coremlscope.model.ir import Model, Op, Pipeline, Program, constant
 from coremlscope.model.subject import Subject
-from coremlscope.verification.edits import with_function
 from tests.support.decoders import decoder
 
 
@@ -30,7 +29,8 @@ def _edited(model: Model, edit: Callable[[list[Op]], list[Op]]) -> Model:
     assert isinstance(model.content, Program)
     ((name, function),) = model.content.functions.items()
     graph = replace(function.graph, ops=tuple(edit(list(function.graph.ops))))
-    return with_function(model, name, replace(function, graph=graph))
+    functions = {name: replace(function, graph=graph)}
+    return replace(model, content=replace(model.content, functions=functions))
 
 
 def test_the_content_of_states_is_compared(model: Model) -> None:
@@ -214,12 +214,11 @@ def test_another_model_of_images_prepares_them_itself() -> None:
     assert not verify(_of_images("BGR"), right).passed
 
 
-def test_pipelines_are_refused_with_a_way_out(model: Model) -> None:
+def test_pipelines_are_compared_by_their_outputs(model: Model) -> None:
     pipeline = replace(model, content=Pipeline("pipeline", ("first",), (model,)))
-    with pytest.raises(UnsupportedModelError) as caught:
-        verify(pipeline, model)
-    assert "--stage" in caught.value.hint
-    with pytest.raises(UsageError, match="a pipeline as the reference"):
+    assert verify(pipeline, pipeline).passed
+    assert not verify(pipeline, lambda inputs: {name: 0 * one for name, one in inputs.items()}).passed
+    with pytest.raises(UsageError, match="a pipeline, or another model without operations"):
         verify(model, pipeline)
 
 
@@ -234,4 +233,5 @@ def test_statistics_of_normalizations_are_no_states() -> None:
     converted = ct.convert(program, minimum_deployment_target=ct.target.iOS17, skip_model_load=True)
     read = container.read(converted.get_spec().SerializeToString())
     assert [finding.id for finding in verify(read, norm).findings] == ["reference-in-training-mode"]
+    assert norm.training
     assert not verify(read, norm.eval()).findings

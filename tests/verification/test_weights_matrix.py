@@ -88,7 +88,7 @@ def test_weights_that_differ_are_named(storage: str, op: str, tmp_path: Path) ->
     (fault,) = found.faults
     assert fault.type == op
     assert fault.cause == ("weights" if storage == "plain" else "compressed weights")
-    assert fault.elements == fault.explained == 3 * 16 * _SIZE
+    assert fault.elements == 3 * 16 * _SIZE
     assert fault.repairs
 
 

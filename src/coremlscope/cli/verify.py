@@ -38,11 +38,11 @@ float32. Intermediate values are paired, and each operation runs again on the re
 its own error is distinguished from inherited ones. If float32 differs as well, the conversion
 is at fault, else the precision. A cause is named only if it predicts every element.
 
-Synthetic inputs have several kinds: noise, a picture, faint noise, zeros, ends of the range. Classes are
-compared by the best ones, and by their scores before a softmax, images by PSNR, other outputs by their
-numbers; of two Core ML models also the names of classes and the preprocessing.
+Synthetic inputs have several kinds: noise, faint noise, zeros, ends of the range. Classes are compared by
+the best ones, images by PSNR, other outputs by their numbers; of two Core ML models also the names of
+classes and the preprocessing. Of a pipeline, and other models without operations, outputs are compared.
 References in PyTorch need torch; reading a .pt2 file can run code of its author. On a Mac,
---compute-units runs Core ML as well, with all values as outputs; not yet confirmed on a device.
+--compute-units runs Core ML as well; not yet confirmed on a device.
 
 examples:
   coremlscope verify model.mlpackage --reference model.onnx

@@ -54,11 +54,11 @@ _CAUSES: dict[Cause, str] = {
     "unknown": "cause not known",
 }
 
-_OUTPUT_TITLES = ("output", "run", "as", "", "largest", "relative", "SNR", "cosine", "")
+_OUTPUT_TITLES = ("output", "run", "as", "", "largest", "relative", "")
 _PAIR_TITLES = ("operation", "value", "reference", "paired by", "fp32", "made", "fp16")
 #: Pairs, outputs and operations that are shown where not all are wanted.
 _SHOWN, _OUTPUTS, _FAULTS = 4, 8, 2
-_KINDS = {"conversion": "conversion fault", "precision": "precision fault", "unit": "fault of a compute unit"}
+_KINDS = {"conversion": "conversion fault", "precision": "precision fault"}
 
 
 def verification_document(found: Verification, *, has_pairs: bool = False) -> Iterator[Block]:
@@ -166,8 +166,6 @@ def _output_row(output: ComparedOutput) -> tuple[str, ...]:
         "✓" if output.passed else "✗",
         _number(output.largest),
         _number(output.relative),
-        "equal" if output.relative == 0 else "" if output.snr_db is None else f"{output.snr_db:.1f} dB",
-        "" if output.cosine is None else f"{output.cosine:.6f}",
         _meaning_text(output),
     )
 
@@ -236,18 +234,10 @@ def _fault_lines(fault: VerifiedFault) -> tuple[str, str]:
     made = "" if fault.made is None else f"; on exact arguments it is off by {fault.made:.2g}"
     where = f"{fault.type} {fault.name!r} ({fault.op})"
     seen = f", first seen at {fault.seen_at}" if fault.seen_at else ""
-    others = [op for op in fault.others if op not in fault.alike]
     more = f"\nlikewise: {', '.join(fault.alike)}" if fault.alike else ""
-    more += f"\nalso off on exact arguments: {', '.join(others[:4])}" if others else ""
     text = f"{_CAUSES[fault.cause]}: {fault.text}\nits arguments are off by {inherited}{made}{more}"
     if fault.cause != "unknown" and fault.elements:
-        text += f"\n{fault.explained:,} of {fault.elements:,} elements are as this predicts"
-    if fault.values:
-        pairs = (
-            f"{_exact(one.model)} for {_exact(one.reference)} at {list(one.place)}"
-            for one in fault.values[:3]
-        )
-        text += f"\nmodel for reference: {', '.join(pairs)}"
+        text += f"\nall {fault.elements:,} elements are as this predicts"
     if fault.repairs is not None:
         remains = "all outputs are within the tolerance" if fault.repairs else "outputs still differ"
         text += f"\nonce this value is right, {remains}"
@@ -255,7 +245,3 @@ def _fault_lines(fault: VerifiedFault) -> tuple[str, str]:
     text += f"\nwhere you convert: {fault.code}" if fault.code else ""
     start = "differs first" if fault.cause == "unknown" else _KINDS[fault.kind]
     return f"{start} ({fault.run}) {'at' if fault.cause == 'unknown' else 'in'} {where}{seen}", text
-
-
-def _exact(number: float | None) -> str:
-    return "infinite or NaN" if number is None else f"{number:.6g}"

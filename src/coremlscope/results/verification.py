@@ -13,12 +13,11 @@ from coremlscope.results.encoding import plain
 VERIFICATION: Final = "coremlscope.verification/1"
 
 #: `conversion` the model computes something else than the reference, in float32 as well;
-#: `precision`  only results that are rounded to fp16 differ;
-#: `unit`       only the results of one compute unit differ from those of float32.
-FaultKind = Literal["conversion", "precision", "unit"]
+#: `precision`  results or constants that are rounded to fp16 differ.
+FaultKind = Literal["conversion", "precision"]
 
 #: Meaning of an output, which decides how it is compared.
-Meaning = Literal["classes", "labels", "logits", "image", "boxes", "preprocessing", "array"]
+Meaning = Literal["classes", "labels", "image", "preprocessing", "array"]
 
 #: On which side an output exists: on both; on one; or it should exist, and running the model failed.
 Status = Literal["paired", "only in the model", "only in the reference", "failed"]
@@ -54,8 +53,7 @@ Cause = Literal[
 
 
 class ComparedOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """One output of the model next to that of the reference, or what it is made of: scores before a softmax,
-    intermediate values, the names of classes.
+    """One output of the model next to that of the reference; or an intermediate value, or names of classes.
 
     Attributes:
         name: The output.
@@ -70,8 +68,6 @@ class ComparedOutput(msgspec.Struct, frozen=True, kw_only=True):
         status: On which side it exists.
         largest: The largest absolute difference; None if elements are infinite or NaN in one only.
         relative: The root mean square of the difference over that of the reference; None likewise.
-        cosine: The cosine of the angle between both; None if one is zero or not finite.
-        snr_db: The ratio of signal to noise in decibels; None if they are equal or not comparable.
         psnr_db: The ratio of the peak to the noise: that of 255 for images, of the reference's largest
             magnitude for others; None if they are equal or not comparable.
         top_1: For classes, the share of rows whose best class is that of the reference.
@@ -89,8 +85,6 @@ class ComparedOutput(msgspec.Struct, frozen=True, kw_only=True):
     status: Status = "paired"
     largest: float | None = None
     relative: float | None = None
-    cosine: float | None = None
-    snr_db: float | None = None
     psnr_db: float | None = None
     top_1: float | None = None
     top_k: float | None = None
@@ -124,20 +118,6 @@ class PairedValue(msgspec.Struct, frozen=True, kw_only=True):
     fp16: float | None = None
 
 
-class DifferingElement(msgspec.Struct, frozen=True):
-    """An element of the first value that differs.
-
-    Attributes:
-        place: Its place along each axis.
-        model: What the model computes from the reference's own values; None if it is infinite or NaN.
-        reference: What the reference computes; None likewise.
-    """
-
-    place: tuple[int, ...]
-    model: float | None
-    reference: float | None
-
-
 class VerifiedFault(msgspec.Struct, frozen=True, kw_only=True):
     """The first operation whose results differ, and why.
 
@@ -152,11 +132,8 @@ class VerifiedFault(msgspec.Struct, frozen=True, kw_only=True):
         seen_at: The id of the operation whose results show it first, where that is another one.
         inherited: The largest relative error of its arguments; None if it is infinite.
         made: The relative error of its results on exact arguments; None if it is infinite or unknown.
-        others: Ids of further operations that make errors of their own.
         alike: Ids of further operations with the same cause.
         elements: The number of elements that the cause predicts, on all inputs and at all steps.
-        explained: How many of them are as predicted: all, unless the cause is not known.
-        values: The elements of the value that differ most.
         advice: What mends it, as a sentence; empty if that is not known.
         code: The line that does it where the model is converted, or in the network; empty likewise.
         repairs: Whether all outputs are within the tolerance once this value, and those of the faults before
@@ -173,11 +150,8 @@ class VerifiedFault(msgspec.Struct, frozen=True, kw_only=True):
     seen_at: str = ""
     inherited: float | None = None
     made: float | None = None
-    others: tuple[str, ...] = ()
     alike: tuple[str, ...] = ()
     elements: int = 0
-    explained: int = 0
-    values: tuple[DifferingElement, ...] = ()
     advice: str = ""
     code: str = ""
     repairs: bool | None = None

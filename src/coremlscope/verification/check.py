@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -17,8 +17,6 @@ from coremlscope.model.ir import Array, Constant, DType, Function, Program, Tens
 from coremlscope.ops.program import Precision
 from coremlscope.results.verification import (
     ComparedOutput,
-    DifferingElement,
-    FaultKind,
     VerifiedFault,
 )
 from coremlscope.runtime.execution.binding import choose_function
@@ -31,8 +29,6 @@ from coremlscope.verification.inputs import Inputs
 from coremlscope.verification.intermediates import Intermediate, Run
 from coremlscope.verification.outputs import (
     Tolerance,
-    ahead_of,
-    compare_logits,
     compare_output,
     match_outputs,
     meaning_of,
@@ -43,11 +39,6 @@ from coremlscope.verification.pairing import Pair, general_type, pair_runs
 from coremlscope.verification.references.arrays import SavedReference
 from coremlscope.verification.references.contract import Reference, other_layout
 from coremlscope.verification.references.core_ml_model import CoreMLReference
-
-#: Further operations at fault that are listed.
-_MOST_OTHERS = 8
-#: Elements that are listed.
-_MOST_ELEMENTS = 6
 
 #: Outputs that are this near show the form of inputs, where no other values are known.
 _NEAR = 0.3
@@ -74,8 +65,6 @@ class Check:
         outputs: The compared outputs of all runs.
         faults: The faults found so far.
         findings: Remarks.
-        notes: Remarks on the inputs.
-        units: The runs on compute units, by the name of the setting.
         before: The inputs of earlier calls, whose states this one begins with.
         others: Returns further calls, and the runs of the reference for them: a cause holds on them too.
         is_explained: Whether a remark explains all differences: no operation is searched for.
@@ -101,8 +90,6 @@ class Check:
     outputs: list[ComparedOutput] = field(default_factory=list)
     faults: list[VerifiedFault] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    notes: tuple[str, ...] = ()
-    units: dict[str, Run] = field(default_factory=dict)
     before: tuple[Mapping[str, Array], ...] = ()
     others: Callable[[], Sequence[tuple[FunctionCall, Run]]] = field(default=lambda: ())
     is_explained: bool = False
@@ -125,12 +112,6 @@ class Check:
     def passes(self) -> bool:
         """Whether all outputs of all runs so far are within the tolerance."""
         return all(output.passed for output in self.outputs)
-
-    @property
-    def judged(self) -> set[str]:
-        """The names of the values that decide: outputs, and what saturates into them."""
-        found = set(self.exact.outputs.values())
-        return found.union(*(ahead_of(self.exact, name) for name in found))
 
     def of(self, call: FunctionCall, kind: str = "", before: Sequence[Mapping[str, Array]] = ()) -> Check:
         """Returns a verification of another call with the same limits; see the attributes."""
@@ -170,7 +151,7 @@ class Check:
             run: See `run_in`.
             given: These values by name, in the shapes of the program.
         """
-        names = [name for name in self.exact.values if name in self.judged]
+        names = set(self.exact.outputs.values())
         fed = {name: array.astype(self.exact.values[name].array.dtype) for name, array in given.items()}
         computed = [name for name in names if name not in fed and self.exact.values[name].op]
         made = run_from(self._call_in(run), fed, computed, _precision(run)) if computed else {}
@@ -179,12 +160,7 @@ class Check:
             name: msgspec.structs.replace(value, array=arrays.get(name, value.array))
             for name, value in self.exact.values.items()
         }
-        outputs = self.compare(msgspec.structs.replace(self.exact, values=values), run)
-        # What saturates into an output that is given says nothing of it.
-        fixed = {name for name, value in self.exact.outputs.items() if value in fed}
-        return [
-            one for one in outputs if one.meaning != "logits" or one.name.split(" before ")[0] not in fixed
-        ]
+        return self.compare(msgspec.structs.replace(self.exact, values=values), run)
 
     def errors_of_rounding(self) -> dict[str, float]:
         """Returns the errors that rounding makes in each operation alone, by the name of its value."""
@@ -328,44 +304,37 @@ class Check:
         return with_half_results(function) if content.is_network else function
 
     def compare(self, run: Run, label: str) -> list[ComparedOutput]:
-        """Compares the outputs of a run with those of the reference; in float32, also what saturates into
-        them, which is returned if it differs."""
-        pairs = [(name, other) for name, other in self.matched.items() if name in run.outputs]
-        found = [self._compared(run, label, name, other) for name, other in pairs]
-        for name, other in pairs if label == "fp32" else ():
-            runs, is_half = (run, self.theirs), self.has_rounded_weights
-            logits = compare_logits(name, other, label, runs, self.tolerance, is_half)
-            found += [] if logits is None or logits.passed else [logits]
-        return found
+        """Compares the outputs of a run with those of the reference."""
+        return [self.compared(label, name, run.output(name)) for name in self.matched if name in run.outputs]
 
     def holds(self, name: str, other: str) -> bool:
         """Returns whether an output in float32 has the size and the elements of one of the reference."""
-        if self.exact.output(name).size != self.theirs.output(other).size:
-            return False
-        return self._compared(self.exact, "fp32", name, other).passed
+        return self.compared("fp32", name, self.exact.output(name), other).passed
 
-    def _compared(self, run: Run, label: str, name: str, other: str) -> ComparedOutput:
-        return compare_output(
-            name,
-            other,
-            label,
-            (run.output(name), self.theirs.output(other)),
-            meaning_of(choose_function(self.call.model, self.name), name, self.exact),
-            self.tolerance,
-            self.has_rounded_weights if label == "fp32" else self.is_half,
-        )
+    def compared(self, label: str, name: str, array: Array | str, other: str = "") -> ComparedOutput:
+        """Compares an output with one of the reference.
 
-    def not_compared(self, name: str, label: str, why: str) -> ComparedOutput:
-        """Returns the row of an output that has no value to compare, which is no agreement."""
-        return ComparedOutput(
-            name=name,
-            reference=self.matched[name],
-            run=label,
-            meaning=meaning_of(choose_function(self.call.model, self.name), name, self.exact),
-            passed=False,
-            status="failed",
-            why=f"nothing was compared: {why}",
-        )
+        Args:
+            label: How the model ran.
+            name: The output.
+            array: Its elements, or why there are none: nothing compared is no agreement.
+            other: The name of the reference's; empty for that which stands for the same.
+        """
+        other = other or self.matched[name]
+        meaning = meaning_of(choose_function(self.call.model, self.name), name, self.exact)
+        if isinstance(array, str):
+            return ComparedOutput(
+                name=name,
+                reference=other,
+                run=label,
+                meaning=meaning,
+                passed=False,
+                status="failed",
+                why=f"nothing was compared: {array}",
+            )
+        is_half = self.has_rounded_weights if label == "fp32" else self.is_half
+        pair = array, self.theirs.output(other)
+        return compare_output(name, other, label, pair, meaning, self.tolerance, is_half)
 
     def agrees_with(self, theirs: Run) -> bool:
         """Returns whether the outputs in float32 are those of another run of the reference."""
@@ -378,35 +347,25 @@ class Check:
 
     def failing(self, label: str) -> list[str]:
         """Returns the names of the values of outputs that differ in a run."""
-        return self.differing(o for o in self.outputs if o.run == label)
-
-    def differing(self, outputs: Iterable[ComparedOutput]) -> list[str]:
-        """Returns the names of the values of outputs that differ."""
-        failed = (output.name.split(" before ")[0] for output in outputs if not output.passed)
+        failed = (output.name for output in self.outputs if output.run == label and not output.passed)
         return list(dict.fromkeys(self.exact.outputs[name] for name in failed if name in self.exact.outputs))
 
     def add_fault(
         self,
-        kind: FaultKind,
         run: str,
         verdict: Verdict,
         errors: tuple[float | None, float | None],
         *,
         seen_at: str = "",
-        others: tuple[str, ...] = (),
-        pair: tuple[Array, Array] | None = None,
         repairs: bool | None = None,
     ) -> None:
         """Adds a fault.
 
         Args:
-            kind: Its kind.
             run: The run that shows it.
             verdict: Its cause.
             errors: The error of the arguments of the operation, and the error that it makes of its own.
             seen_at: The value at which it is seen; empty if it is that of the operation.
-            others: The ids of further operations that may be at fault.
-            pair: The value that differs, and that of the reference.
             repairs: Whether all outputs are right once this value is.
         """
         values, name = self.exact.values, verdict.value
@@ -414,7 +373,7 @@ class Check:
         op = next((op for op in self.call.function.graph.ops if value and op.id == value.op), None)
         self.faults.append(
             VerifiedFault(
-                kind=kind,
+                kind=verdict.kind,
                 run=run,
                 op="" if value is None else value.op,
                 type="" if value is None else value.type,
@@ -424,10 +383,7 @@ class Check:
                 seen_at="" if seen is None or seen_at == name else seen.op,
                 inherited=finite(errors[0]),
                 made=finite(errors[1]),
-                others=others[:_MOST_OTHERS],
                 elements=verdict.elements,
-                explained=verdict.elements,
-                values=() if pair is None else tuple(_differing(*pair)),
                 advice=verdict.advice,
                 code=verdict.code,
                 repairs=repairs,
@@ -455,18 +411,6 @@ def _read_alike(*values: tuple[Run, Intermediate]) -> bool:
 
 def _precision(run: str) -> Precision:
     return "fp32" if run == "fp32" else "fp16"
-
-
-def _differing(ours: Array, theirs: Array) -> Iterator[DifferingElement]:
-    """Yields the elements that differ most, those that are infinite or NaN in one first."""
-    pair = [np.asarray(one).reshape(ours.shape).astype(np.float64) for one in (ours, theirs)]
-    with np.errstate(invalid="ignore"):
-        far = np.nan_to_num(np.abs(pair[0] - pair[1]), nan=np.inf).reshape(-1)
-    for place in np.argsort(-far, kind="stable")[:_MOST_ELEMENTS]:
-        model, reference = (finite(float(one.reshape(-1)[place])) for one in pair)
-        if model != reference:
-            where = tuple(int(at) for at in np.unravel_index(place, ours.shape))
-            yield DifferingElement(where, model, reference)
 
 
 def _has_rounded_weights(function: Function) -> bool:

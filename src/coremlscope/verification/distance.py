@@ -38,13 +38,8 @@ def _floats(array: Array) -> npt.NDArray[np.floating[Any]]:
 
 
 def explains_all(predicted: Array, observed: Array, tolerance: float = SAME) -> bool:
-    """Returns whether a prediction holds for each element; see `explained_elements`."""
-    return explained_elements(predicted, observed, tolerance) == np.asarray(observed).size
-
-
-def explained_elements(predicted: Array, observed: Array, tolerance: float = SAME) -> int:
-    """Returns for how many elements a prediction holds: integers are equal, and other numbers off by at most
-    a share of the largest one, or of the largest one that is not masked.
+    """Returns whether a prediction holds for each element: integers are equal, and other numbers off by at
+    most a share of the largest one, or of the largest one that is not masked.
 
     Args:
         predicted: What a cause says that a value should be.
@@ -52,10 +47,10 @@ def explained_elements(predicted: Array, observed: Array, tolerance: float = SAM
         tolerance: The share.
     """
     if np.asarray(predicted).size != np.asarray(observed).size:
-        return 0
+        return False
     a, b = _numbers(predicted), _numbers(observed)
     if np.asarray(observed).dtype.kind in "iub":
-        return int((np.rint(a) == b).sum())
+        return bool((np.rint(a) == b).all())
     with np.errstate(invalid="ignore"):
         holds = (a == b) | (np.isnan(a) & np.isnan(b))
         finite = np.isfinite(a) & np.isfinite(b)
@@ -66,7 +61,7 @@ def explained_elements(predicted: Array, observed: Array, tolerance: float = SAM
             places = np.flatnonzero(finite)[part]
             limits[places] = np.minimum(limits[places], limit)
         holds |= finite & (np.abs(a - b) <= limits)
-    return int(holds.sum())
+    return bool(holds.all())
 
 
 def _length(numbers: npt.NDArray[np.float64]) -> float:
@@ -174,14 +169,7 @@ def cosine(ours: Array, theirs: Array) -> float:
     """Returns the cosine of the angle between two arrays; NaN if one of them is zero or not finite."""
     a, b = _numbers(ours), _numbers(theirs)
     with np.errstate(all="ignore"):
-        return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
-
-
-def signal_to_noise_db(error: float) -> float:
-    """Returns a relative error as a ratio of signal to noise, in decibels; infinite for equal arrays."""
-    if not math.isfinite(error):
-        return -math.inf
-    return math.inf if error == 0 else -20 * math.log10(error)
+        return float(a @ b / (_length(a) * _length(b)))
 
 
 def find_layout(ours: Array, theirs: Array, tolerance: float) -> tuple[int, ...] | None:

@@ -3,7 +3,7 @@ function."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from msgspec.structs import replace
@@ -14,7 +14,6 @@ from coremlscope.model.ir import (
     Constant,
     DType,
     Function,
-    Model,
     Op,
     TensorType,
     Value,
@@ -23,30 +22,19 @@ from coremlscope.model.ir import (
 from coremlscope.model.ir.rewriting import constants_of, with_ops
 
 
-def with_function(model: Model, name: str, function: Function) -> Model:
-    """Returns a model with another body of one of its functions."""
-    functions = {
-        key: function if key == name or len(model.content.functions) == 1 else body
-        for key, body in model.content.functions.items()
-    }
-    return model.with_functions(functions)
-
-
 def set_constant(function: Function, changes: Mapping[tuple[str, str], Array]) -> Function:
     """Replaces constants that operations read.
 
     Args:
         function: The function.
         changes: The new elements by the id of the operation and the name of its parameter. They get the shape
-            of what they replace, and its type, but for fp16: other numbers stay in float32. Of several
-            arguments, the first constant is replaced.
+            of what they replace, and its type, but for fp16: other numbers stay in float32.
 
     Raises:
         ValueError: There are more or fewer elements than before.
     """
     ops: list[Op] = []
-    constants = constants_of(function)
-    changed = {op_id for op_id, _ in changes}
+    constants, changed = constants_of(function), {op_id for op_id, _ in changes}
     for op in function.graph.ops:
         if op.id not in changed:
             ops.append(op)
@@ -56,7 +44,8 @@ def set_constant(function: Function, changes: Mapping[tuple[str, str], Array]) -
             if op_id != op.id or not inputs.get(parameter):
                 continue
             several = inputs[parameter]
-            place = _place_of_constant(several, constants) if len(several) > 1 else 0
+            own = (i for i, one in enumerate(several) if isinstance(one, Constant) or one.name in constants)
+            place = next(own, 0)  # Of several arguments, as of a join, the first constant.
             old = several[place]
             assert isinstance(old.type, TensorType)
             shape = tuple(size or 1 for size in old.type.shape or ())
@@ -65,18 +54,6 @@ def set_constant(function: Function, changes: Mapping[tuple[str, str], Array]) -
             inputs[parameter] = (*several[:place], content, *several[place + 1 :])
         ops.append(replace(op, inputs=inputs))
     return with_ops(function, ops)
-
-
-def _place_of_constant(several: Sequence[Argument], constants: Collection[str]) -> int:
-    """Returns the place of the first constant among arguments; 0 if there is none."""
-    return next(
-        (
-            place
-            for place, argument in enumerate(several)
-            if isinstance(argument, Constant) or argument.name in constants
-        ),
-        0,
-    )
 
 
 def with_op(function: Function, op: Op) -> Function:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
-import msgspec.structs
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
 from coremlscope.base.errors import InputError
@@ -19,38 +16,25 @@ from coremlscope.model.features.limits import index_limits
 from coremlscope.model.ir import (
     Array,
     ArrayFeature,
-    Constant,
     DType,
     Feature,
-    Function,
     ImageFeature,
-    Op,
     Shape,
-    TensorType,
-    Value,
 )
-from coremlscope.model.ir.rewriting import constants_of
 from coremlscope.runtime.execution.binding import Chosen
 
-#: Operations that keep the elements of a mask.
-_KEEPING = frozenset(
-    {"cast", "expand_dims", "identity", "reshape", "slice_by_index", "squeeze", "tile", "transpose"}
-)
-#: Comparisons that make a mask of numbers.
-_COMPARING = frozenset({"equal", "greater", "greater_equal", "less", "less_equal", "not_equal"})
-#: The least factor on 1 − mask that hides the scores it is added to.
-_HIDING = 100.0
 #: A factor on the input below which its elements are pixels of 0 … 255.
 _PIXEL_FACTOR = 1 / 32
 
-#: Kinds of synthetic inputs beside noise, which show faults that noise hides, as it saturates a network:
-#: `picture` smooth areas with edges, increasing indices, masks that hide nothing;
-#: `faint`   noise of a sixteenth of the size;
+#: Kinds of synthetic inputs next to those drawn first, which show faults that those hide, as they saturate a
+#: network or never reach the ends of the range:
+#: `faint`   the same numbers, a sixteenth of their size;
 #: `zeros`   zeros, and the first row of tables;
-#: `edges`   the ends of the range, and the last row of tables.
-Kind = Literal["picture", "faint", "zeros", "edges"]
-KINDS: Final[tuple[Kind, ...]] = ("picture", "faint", "zeros", "edges")
-#: The factor on faint noise, and the end of the range of normal numbers.
+#: `edges`   the ends of the range, and the last row of tables;
+#: `noise`   others of the same range, and other rows of tables.
+Kind = Literal["faint", "zeros", "edges", "noise"]
+KINDS: Final[tuple[Kind, ...]] = ("faint", "zeros", "edges")
+#: The factor on faint numbers, and the end of the range of normal numbers.
 _FAINT, _END = 1 / 16, 3.0
 
 #: Where an input comes from: `given`, its `default`, or drawn, as `indices` of a table or as other `numbers`.
@@ -62,24 +46,25 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         tensors: Tensors by name, as the program takes them.
-        prepared: Images by name after the preprocessing that the model holds: `scale × p + bias`. A reference
-            that was converted to a model with image inputs usually takes these. Empty if there is none.
         notes: What each input is, as clauses.
         origins: Where each input comes from, by name.
         steps: The preprocessing that the model holds, by input.
         rows: The number of rows of the table that an input indexes, by input.
-        masks: The inputs that are masks of 0 and 1.
         images: The order of the colours of each image: `RGB`, `BGR`, or empty for grey.
     """
 
     tensors: Mapping[str, Array]
-    prepared: Mapping[str, Array]
     notes: tuple[str, ...]
     origins: Mapping[str, Origin]
     steps: Mapping[str, Preprocessing]
     rows: Mapping[str, int]
-    masks: frozenset[str]
     images: Mapping[str, str] = {}
+
+    @property
+    def prepared(self) -> tuple[str, ...]:
+        """The names of the images that the model prepares: `scale × p + bias`. A reference that was converted
+        to a model with image inputs usually takes these."""
+        return tuple(name for name in self.images if name in self.steps and self.steps[name].ops)
 
     @property
     def synthetic(self) -> tuple[str, ...]:
@@ -93,9 +78,9 @@ def choose_inputs(
     """Completes given inputs by synthetic ones.
 
     Pixels and indices are drawn from their whole range. Other floats are drawn from 0 … 255 if the model
-    divides them by a number like 255 first, from 0 and 1 if it compares them with a number or subtracts
-    them from 1, as masks, else from the standard normal distribution, which normalised inputs have. Of 0 and
-    1, both are drawn where there is more than one element.
+    divides them by a number like 255 first, from 0 and 1 if they are masks by their name, else from the
+    standard normal distribution, which normalised inputs have. Of 0 and 1, both are drawn where there is more
+    than one element.
 
     Args:
         chosen: The function.
@@ -113,7 +98,6 @@ def choose_inputs(
     values = dummy_values(description, chosen.function, seed=seed, shapes=shapes)
     steps = _preprocessing(chosen)
     limits = index_limits(chosen.function)
-    masks = mask_inputs(chosen.function)
     notes: list[str] = []
     origins: dict[str, Origin] = {}
     for feature in description.inputs:
@@ -129,19 +113,17 @@ def choose_inputs(
         elif isinstance(type_, ArrayFeature):
             shape = tuple(values[name].shape) or tuple(bound.get(name) or ())
             values[name] = _floats(shape, name, seed, step)
-            if not type_.dtype.is_float or name in masks:
+            if not type_.dtype.is_float or is_mask(name):
                 values[name], note = _mask(shape, name, seed, type_.dtype), "synthetic: 0 and 1"
         notes.append(f"{name}: {note}")
     tensors = to_tensors(description.inputs, values)
     tensors.update(_unrounded(description.inputs, values, tensors))
     return Inputs(
         tensors=tensors,
-        prepared=_prepared(description.inputs, tensors, steps),
         notes=tuple(notes),
         origins=origins,
         steps=steps,
         rows=limits,
-        masks=masks,
         images={
             feature.name: feature.type.color_space if feature.type.color_space in ("RGB", "BGR") else ""
             for feature in description.inputs
@@ -165,78 +147,47 @@ def _unrounded(
     }
 
 
-def other_kinds(chosen: Chosen, drawn: Inputs, seed: int = 0) -> Iterator[tuple[Kind, Inputs]]:
-    """Yields inputs of the other kinds, of the shapes of those that were drawn. Given inputs stay.
-
-    Args:
-        chosen: The function.
-        drawn: Its inputs.
-        seed: The seed of the generator.
-    """
-    images = {f.name for f in chosen.description.inputs if isinstance(f.type, ImageFeature)}
-    free = [name for name in drawn.synthetic if drawn.tensors[name].dtype.kind in "biuf"]
-    for kind in KINDS if free else ():
-        tensors = dict(drawn.tensors)
-        for name in free:
-            given: Any = tensors[name]
-            step = drawn.steps.get(name)
-            generator = np.random.default_rng([seed, *name.encode(), KINDS.index(kind)])
-            if name in drawn.rows:
-                made = _indices(kind, given, drawn.rows[name])
-            elif name in drawn.masks or given.dtype.kind != "f":
-                made = np.ones_like(given) if kind == "picture" else given
-            elif name in images or _are_pixels(step):
-                made = np.floor(255.0 * _unit(kind, given, generator))
-            else:
-                made = _END * (2 * _unit(kind, given, generator) - 1)
-                made = {"faint": given * _FAINT, "zeros": np.zeros_like(given)}.get(kind, made)
-            tensors[name] = np.ascontiguousarray(made, given.dtype)
-        prepared = {name: prepare(tensors[name], drawn.steps[name]) for name in drawn.prepared}
-        yield kind, msgspec.structs.replace(drawn, tensors=tensors, prepared=prepared)
-
-
-def further_inputs(drawn: Inputs, seed: int = 0) -> Iterator[Inputs]:
-    """Yields two other sets of inputs of the ranges of some, the given ones varied as well: a cause has to
-    hold on them too.
+def other_kinds(drawn: Inputs, seed: int = 0) -> Iterator[tuple[Kind, Inputs]]:
+    """Yields the other kinds of the inputs that were drawn, each in its turn.
 
     Args:
         drawn: The inputs.
         seed: The seed of the generator.
     """
-    for number in range(2):
-        tensors = dict(drawn.tensors)
-        for name, given in drawn.tensors.items():
-            generator = np.random.default_rng([seed, number, *name.encode()])
-            if name in drawn.rows:
-                tensors[name] = generator.integers(0, drawn.rows[name], given.shape).astype(given.dtype)
-            elif given.dtype.kind == "f" and given.size and np.isfinite(given).all():
+    free = [name for name in drawn.synthetic if drawn.tensors[name].dtype.kind in "biuf"]
+    yield from ((kind, redraw(drawn, kind, seed)) for kind in KINDS if free)
+
+
+def redraw(drawn: Inputs, kind: Kind, seed: int) -> Inputs:
+    """Returns inputs of a kind, in the shapes of others. Given inputs stay, but for noise; masks stay.
+
+    Args:
+        drawn: The others.
+        kind: The kind.
+        seed: The seed of the generator.
+    """
+    tensors = dict(drawn.tensors)
+    for name in tensors if kind == "noise" else drawn.synthetic:
+        given: Any = drawn.tensors[name]
+        generator = np.random.default_rng([seed, *name.encode()])
+        has_pixels = name in drawn.images or _are_pixels(drawn.steps.get(name))
+        if name in drawn.rows:
+            last = drawn.rows[name] - 1
+            made = {"zeros": 0 * given, "edges": 0 * given + last, "faint": given}.get(kind)
+            made = generator.integers(0, last + 1, given.shape) if made is None else made
+        elif given.dtype.kind != "f" or is_mask(name) or not given.size or not np.isfinite(given).all():
+            continue
+        else:
+            low, high = (0.0, 255.0) if has_pixels else (-_END, _END)
+            if name not in drawn.synthetic:
                 low, high = float(given.min()), float(given.max())
-                low = low if high > low else low - 1.0
-                made = low + (high - low) * generator.random(given.shape)
-                tensors[name] = np.asarray(made, given.dtype)
-        prepared = {name: prepare(tensors[name], drawn.steps[name]) for name in drawn.prepared}
-        yield msgspec.structs.replace(drawn, tensors=tensors, prepared=prepared)
-
-
-def _indices(kind: Kind, given: Array, rows: int) -> Array:
-    places = {"picture": np.arange(given.size).reshape(given.shape) % rows, "zeros": np.zeros_like(given)}
-    return np.full_like(given, rows - 1) if kind == "edges" else places.get(kind, given)
-
-
-def _unit(kind: Kind, given: Array, generator: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Draws numbers from 0 to 1 of a kind: a picture has waves, and one edge, along its last two axes."""
-    if kind == "picture":
-        drawn = np.full(given.shape, 0.5)
-        for axis in range(max(0, given.ndim - 2), given.ndim):
-            line = np.linspace(0, 1, given.shape[axis]).reshape(-1, *(1,) * (given.ndim - 1 - axis))
-            others = tuple(1 if place >= given.ndim - 2 else size for place, size in enumerate(given.shape))
-            turns, phase = generator.uniform(0.5, 3, others), generator.uniform(0, 1, others)
-            edge = 0.1 * np.sign(line - generator.uniform(0.2, 0.8, others))
-            drawn = drawn + 0.15 * np.sin(2 * np.pi * (turns * line + phase)) + edge
-        return np.clip(drawn, 0, 1)
-    if kind == "edges":
-        return generator.integers(0, 2, given.shape).astype(np.float64)
-    return generator.random(given.shape) * (_FAINT if kind == "faint" else 0.0)
+                low -= low == high
+            shares = generator.random(given.shape)
+            shares = np.rint(shares) if kind == "edges" else shares
+            made = {"zeros": given * 0, "faint": given * _FAINT}.get(kind, low + (high - low) * shares)
+            made = np.floor(made) if has_pixels and name in drawn.synthetic else made
+        tensors[name] = np.ascontiguousarray(made, given.dtype)
+    return replace(drawn, tensors=tensors)
 
 
 def check_numbers(name: str, value: Any) -> None:
@@ -297,15 +248,6 @@ def _describe(feature: Feature, step: Preprocessing | None) -> str:
             return "synthetic"
 
 
-def _prepared(
-    features: Sequence[Feature], tensors: Mapping[str, Array], steps: Mapping[str, Preprocessing]
-) -> dict[str, Array]:
-    """Returns the images after the preprocessing that the model holds."""
-    images = {feature.name for feature in features if isinstance(feature.type, ImageFeature)}
-    held = {name: step for name, step in steps.items() if step.ops and name in images}
-    return {name: prepare(tensors[name], step) for name, step in held.items()}
-
-
 def prepare(pixels: Array, step: Preprocessing) -> Array:
     """Returns pixels after a preprocessing: `scale × p + bias`."""
     planes = (1, -1, 1, 1)
@@ -313,67 +255,6 @@ def prepare(pixels: Array, step: Preprocessing) -> Array:
     return np.asarray(pixels * scale + bias, np.float32)
 
 
-def mask_inputs(function: Function) -> frozenset[str]:
-    """Returns the inputs that are masks of 0 and 1: all that reads them compares them with a number from 0
-    to 1, or subtracts them from 1 and multiplies the difference by a large number.
-
-    Args:
-        function: The function.
-    """
-    constants = constants_of(function)
-    readers: dict[str, list[Op]] = defaultdict(list)
-    for op in function.graph.walk():
-        for given in op.inputs.values():
-            for argument in given:
-                if isinstance(argument, Value):
-                    readers[argument.name].append(op)
-    return frozenset(
-        value.name for value in function.graph.inputs if _is_mask(value.name, readers, constants)
-    )
-
-
-def _is_mask(name: str, readers: Mapping[str, Sequence[Op]], constants: Mapping[str, Constant]) -> bool:
-    waiting, ends = [name], 0
-    while waiting:
-        value = waiting.pop()
-        for op in readers.get(value, ()):
-            if op.type in _KEEPING and _reads_as(op, "x", value):
-                waiting += [output.name for output in op.outputs]
-            elif _compares(op, constants) or _hides(op, readers, constants):
-                ends += 1
-            else:
-                return False
-    return ends > 0
-
-
-def _reads_as(op: Op, parameter: str, name: str) -> bool:
-    return any(isinstance(a, Value) and a.name == name for a in op.inputs.get(parameter, ()))
-
-
-def _number(op: Op, constants: Mapping[str, Constant]) -> float | None:
-    """Returns the one number that an operation of two arguments reads beside a computed one."""
-    for parameter in ("x", "y"):
-        for argument in op.inputs.get(parameter, ()):
-            known = argument if isinstance(argument, Constant) else constants.get(argument.name)
-            is_one = known is not None and isinstance(known.type, TensorType) and known.type.elements == 1
-            if known is not None and is_one and known.is_available:
-                return float(known.numpy().reshape(-1)[0])
-    return None
-
-
-def _compares(op: Op, constants: Mapping[str, Constant]) -> bool:
-    number = _number(op, constants) if op.type in _COMPARING else None
-    return number is not None and 0 <= number <= 1
-
-
-def _hides(op: Op, readers: Mapping[str, Sequence[Op]], constants: Mapping[str, Constant]) -> bool:
-    """Returns whether an operation is the difference of a mask and 1, and large factors are all that reads
-    it."""
-    number = _number(op, constants) if op.type in ("sub", "add") else None
-    if number is None or abs(number) != 1:
-        return False
-    factors = [
-        abs(_number(reader, constants) or 0) if reader.type == "mul" else 0.0
-        for reader in readers.get(op.outputs[0].name, ())
-    ]
-    return bool(factors) and min(factors) >= _HIDING
+def is_mask(name: str) -> bool:
+    """Returns whether an input is a mask of 0 and 1, by its name: `attention_mask`."""
+    return "mask" in name.lower()

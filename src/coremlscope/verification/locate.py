@@ -15,8 +15,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from coremlscope.model.ir import Array
-from coremlscope.verification.causes.rounding import Rounded
-from coremlscope.verification.causes.site import Site
+from coremlscope.verification.causes.rounding import SMALLEST_FP16, Rounded
+from coremlscope.verification.causes.site import Site, parameters_of
 from coremlscope.verification.check import Check
 from coremlscope.verification.distance import find_unmasked, relative_error, unmasked_error
 from coremlscope.verification.intermediates import Run
@@ -89,15 +89,23 @@ def locate_conversion(
         that operations make.
     """
     errors, is_half = errors_made(check, pairs), check.has_rounded_weights
+    lost = {pair.ours for pair in pairs if errors.made.get(pair.ours) and _reads_epsilon(check.theirs, pair)}
     several = (_wrong(check.exact, pairs, failing, errors.made, _MADE[is_half] / less) for less in (1, 10))
-    wrong = next(filter(None, several), [])
-    sites = (_site(check, pairs, errors, wrong[place:], until) for place in range(len(wrong)))
+    wrong = next(filter(None, several), [name for name in check.exact.values if name in lost])
+    sites = (_site(check, pairs, errors, value, until) for value in wrong)
     return sites, errors.made
 
 
-def _site(check: Check, pairs: Sequence[Pair], errors: Errors, wrong: Sequence[str], until: float) -> Site:
-    """Returns the first of some values with an error of its own."""
-    ours, value, given = check.exact, wrong[0], errors.given
+def _reads_epsilon(theirs: Run, pair: Pair) -> bool:
+    """Returns whether an operation of the reference reads a number that fp16 has not: what the model has
+    instead is no large error yet, but of a logarithm or a quotient behind it."""
+    numbers = parameters_of(theirs.values[pair.theirs], least=1).values()
+    return any(one.size == 1 and 0 < abs(float(one.reshape(-1)[0])) < SMALLEST_FP16 for one in numbers)
+
+
+def _site(check: Check, pairs: Sequence[Pair], errors: Errors, value: str, until: float) -> Site:
+    """Returns a value with an error of its own."""
+    ours, given = check.exact, errors.given
     by_name = {pair.ours: pair for pair in pairs}
     above = [name for name in ours.above(value, given.__contains__) if name != value]
     return Site(
@@ -109,7 +117,6 @@ def _site(check: Check, pairs: Sequence[Pair], errors: Errors, wrong: Sequence[s
         inherited=max((by_name[name].error for name in above if name in by_name), default=0.0),
         between=tuple(name for name in ours.values if name in above and name not in given),
         bounds=tuple(by_name[name] for name in above if name in given),
-        others=tuple(wrong[1:]),
         given=given,
         call=check.call,
         ours=ours,
@@ -148,7 +155,7 @@ def locate_stage(check: Check, until: float) -> Stage | None:
     errors = errors_made(check, check.pairs)
     found: list[Stage] = []
     for name in (pair.ours for pair in apart if errors.made.get(pair.ours, 0.0) > _APART):
-        site = _site(check, check.pairs, errors, [name], until)
+        site = _site(check, check.pairs, errors, name, until)
         error = _beside_masks(site.local, site.expected)
         readers = _paired_below(check.exact, name, errors.given)
         if error > _APART and site.inherited <= _APART and readers:

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
-import msgspec.structs
 import numpy as np
 
 from coremlscope.model.features.images import is_image
@@ -16,14 +15,12 @@ from coremlscope.model.ir import Array, ImageFeature
 from coremlscope.results.verification import ComparedOutput, Meaning, Status
 from coremlscope.runtime.execution.binding import Chosen
 from coremlscope.verification.distance import (
-    cosine,
     finite,
     largest_difference,
     relative_error,
-    signal_to_noise_db,
 )
-from coremlscope.verification.intermediates import Intermediate, Run
-from coremlscope.verification.pairing import general_type, plain_name
+from coremlscope.verification.intermediates import Run
+from coremlscope.verification.pairing import plain_name
 
 #: The largest relative error of outputs by default: that of some ten roundings to fp16, and of float32.
 _RELATIVE = {"fp16": 2e-2, "fp32": 1e-3}
@@ -33,8 +30,7 @@ _PEAK = 255.0
 _TOP = 5
 #: Outputs without a name in common whose relative error is smaller are the same.
 _NEAR = 0.05
-#: Functions that hide how far their arguments are apart, and operations that keep elements.
-_SATURATING = frozenset({"softmax", "logsoftmax", "sigmoid", "tanh", "reduce_argmax"})
+#: Operations that keep elements.
 _KEEPING = frozenset({"cast", "reshape", "squeeze", "expand_dims", "identity"})
 #: Operations that choose a class.
 _CHOOSING = frozenset({"reduce_argmax", "softmax"})
@@ -238,7 +234,6 @@ def compare_output(
         )
     ours, theirs = arrays[0], arrays[1].reshape(arrays[0].shape)
     largest, size = largest_difference(ours, theirs)
-    error = relative_error(ours, theirs)
     compared = np.isfinite(theirs)
     allowed = tolerance.atol + tolerance.relative(is_half) * size
     psnr = -math.inf
@@ -266,9 +261,7 @@ def compare_output(
         meaning=meaning,
         passed=not why,
         largest=finite(largest),
-        relative=finite(error),
-        cosine=finite(cosine(ours, theirs)),
-        snr_db=finite(signal_to_noise_db(error)),
+        relative=finite(relative_error(ours, theirs)),
         psnr_db=finite(psnr),
         top_1=first,
         top_k=best,
@@ -316,66 +309,6 @@ def _tops(ours: Array, theirs: Array, top: int, allowed: float) -> tuple[float, 
     best = [np.argsort(np.negative(rows), axis=-1, kind="stable")[:, :count] for rows in (mine, other)]
     kept = [len(set(a.tolist()) & set(b.tolist())) / count for a, b in zip(*best, strict=True)]
     return float(np.mean(other.max(-1) - chosen <= allowed)), float(np.mean(kept))
-
-
-def compare_logits(
-    name: str, other: str, label: str, runs: tuple[Run, Run], tolerance: Tolerance, is_half: bool
-) -> ComparedOutput | None:
-    """Compares what a softmax, or another function that saturates, makes an output of.
-
-    What it adds to all classes alike has no effect, and is left out.
-
-    Args:
-        name: The output of the model.
-        other: That of the reference.
-        label: How the model ran.
-        runs: The run of the model, and that of the reference.
-        tolerance: How far it may be off.
-        is_half: Whether values or weights are rounded to fp16.
-
-    Returns:
-        The comparison; None if there is no such function on both sides, or its arguments differ in size.
-    """
-    found = [_ahead(run, run.outputs[key]) for run, key in zip(runs, (name, other), strict=True)]
-    if found[0] is None or found[1] is None:
-        return None
-    (maker, logits), (_, theirs) = found[0], found[1]
-    if logits.array.size != theirs.array.size or logits.array.dtype.kind != "f":
-        return None
-    pair = [logits.array.astype(np.float64), theirs.array.reshape(logits.array.shape).astype(np.float64)]
-    if "softmax" in maker.type and np.isfinite(pair).all():
-        axis = next((int(p.read()) for p in maker.parameters if p.name == "axis" and p.size == 1), -1)
-        pair = [one - one.mean(axis, keepdims=True) for one in pair]
-    return compare_output(
-        f"{name} before {maker.type}",
-        theirs.name,
-        label,
-        (pair[0], pair[1]),
-        "logits",
-        msgspec.structs.replace(tolerance, top_k=None, min_psnr=None),
-        is_half,
-    )
-
-
-def _ahead(run: Run, name: str) -> tuple[Intermediate, Intermediate] | None:
-    """Returns the function that saturates ahead of an output, and its argument."""
-    way = [run.values[one] for one in (name, *ahead_of(run, name))]
-    return (way[-2], way[-1]) if len(way) > 1 else None
-
-
-def ahead_of(run: Run, name: str) -> list[str]:
-    """Returns the values ahead of an output up to the argument of the function that saturates; none without
-    such a function."""
-    found: list[str] = []
-    value = run.values[name]
-    while value.inputs and value.inputs[0] in run.values:
-        found.append(value.inputs[0])
-        if general_type(value.type) in _SATURATING:
-            return found
-        if general_type(value.type) not in _KEEPING:
-            return []
-        value = run.values[value.inputs[0]]
-    return []
 
 
 def worst_error(outputs: Iterable[ComparedOutput]) -> float:

@@ -24,7 +24,6 @@ from coremlscope.runtime.engines import engine
 from coremlscope.runtime.engines.base import EngineOptions
 from coremlscope.runtime.execution.binding import bind_model
 from coremlscope.runtime.execution.codec import FeatureCodec
-from coremlscope.runtime.execution.predictor import FunctionPredictor
 from coremlscope.runtime.execution.state import State
 from coremlscope.verification.intermediates import Intermediate, Parameter, Run
 
@@ -142,20 +141,6 @@ def record(
         outputs={**outputs, **states},
         states=frozenset(states),
     )
-
-
-def run_suppression(model: Model, inputs: Mapping[str, Array], label: str) -> Run:
-    """Runs a suppression by the embedded engine.
-
-    Args:
-        model: The model.
-        inputs: Its inputs; optional ones that are absent have the values of the model.
-        label: What runs, for people.
-    """
-    with FunctionPredictor(model) as predictor:
-        results = predictor.predict(inputs)
-    outputs = {name: np.asarray(array) for name, array in results.items()}
-    return Run.of_outputs(label, inputs, outputs, has_intermediates=True)
 
 
 def next_states(

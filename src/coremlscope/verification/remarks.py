@@ -13,7 +13,7 @@ from coremlscope.results.verification import ComparedOutput
 from coremlscope.runtime.execution.binding import Chosen
 from coremlscope.verification.check import Check
 from coremlscope.verification.input_forms import is_usual
-from coremlscope.verification.inputs import Inputs, mask_inputs
+from coremlscope.verification.inputs import Inputs
 from coremlscope.verification.outputs import Tolerance, worst_error
 from coremlscope.verification.references.arrays import SavedReference
 from coremlscope.verification.references.contract import Reference
@@ -23,19 +23,15 @@ _AGREES = 1e-3
 
 
 def note_inputs(check: Check, reference: Reference, drawn: Inputs) -> list[Finding]:
-    """Returns remarks on inputs that the reference may not have had, or had in another order, and on those
-    that hide nothing. Where they explain all differences, the verification is marked so.
+    """Returns remarks on inputs that the reference may not have had, or had in another order. Where they
+    explain all differences, the verification is marked so.
 
     Args:
         check: The verification, of which both have run.
         reference: The reference.
         drawn: The inputs.
     """
-    return [
-        *_recorded(check, reference, drawn),
-        *_in_order(check),
-        *_constants(check, drawn),
-    ]
+    return [*_recorded(check, reference, drawn), *_in_order(check)]
 
 
 def _recorded(check: Check, reference: Reference, drawn: Inputs) -> Iterator[Finding]:
@@ -59,15 +55,14 @@ def describe_recorded(reference: Reference, synthetic: Sequence[str], *, passes:
         synthetic: The names of the synthetic inputs.
         passes: Whether the outputs are within the tolerance all the same.
     """
-    is_one = len(synthetic) == 1
     more = " That the outputs agree says little." if passes else ""
     return Finding(
         id="recorded-for-other-inputs",
         severity="warning",
         text=f"The outputs of {reference.label} were recorded, probably with other inputs:"
-        f" {', '.join(synthetic)} {'is' if is_one else 'are'} synthetic here.{more}",
-        hint=f"give the recorded {'input' if is_one else 'inputs'} with --input {synthetic[0]}=FILE,"
-        " or save them under their names beside the outputs",
+        f" synthetic here: {', '.join(synthetic)}.{more}",
+        hint=f"give the recorded inputs with --input {synthetic[0]}=FILE,"
+        " or save them under their names next to the outputs",
     )
 
 
@@ -125,24 +120,6 @@ def note_preprocessing(check: Check, drawn: Inputs) -> None:
             )
 
 
-def _constants(check: Check, drawn: Inputs) -> Iterator[Finding]:
-    """Yields remarks on inputs that are one number, such as masks of ones."""
-    masks = mask_inputs(check.call.function)
-    for name, value in check.exact.values.items():
-        origin, array = drawn.origins.get(name, "indices"), value.array
-        is_number = array.dtype.kind == "f" and origin == "given" and name not in masks
-        if value.op or array.size < 2 or array.dtype.kind not in "biuf" or origin == "indices" or is_number:
-            continue
-        if array.min() == array.max():
-            yield Finding(
-                id="constant-input",
-                severity="info" if origin == "default" else "warning",
-                text=f"All elements of the input {name} are {float(array.min()):g}, so that what the model"
-                " does with others is not compared.",
-                hint=f"give others with --input {name}=FILE, such as a mask that hides some elements",
-            )
-
-
 def compare_labels(ours: Chosen, theirs: Chosen) -> ComparedOutput | None:
     """Compares the names of the classes, which an app shows, in their order.
 
@@ -153,7 +130,7 @@ def compare_labels(ours: Chosen, theirs: Chosen) -> ComparedOutput | None:
     Returns:
         A comparison that did not pass; None if they are the same, or one of the models has none.
     """
-    own, its = _labels(ours), _labels(theirs)
+    own, its = labels_of(ours), labels_of(theirs)
     if own is None or its is None or own == its:
         return None
     place = next((at for at, pair in enumerate(zip(own, its, strict=False)) if pair[0] != pair[1]), None)
@@ -169,7 +146,7 @@ def compare_labels(ours: Chosen, theirs: Chosen) -> ComparedOutput | None:
     return ComparedOutput(name=name, reference=name, run="interface", meaning="labels", passed=False, why=why)
 
 
-def _labels(chosen: Chosen) -> list[object] | None:
+def labels_of(chosen: Chosen) -> list[object] | None:
     """Returns the names of the classes of a classifier."""
     constants = constants_of(chosen.function)
     for op in chosen.function.graph.ops:

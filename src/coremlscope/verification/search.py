@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec.structs
 import numpy as np
@@ -12,18 +12,15 @@ import numpy as np
 from coremlscope.base.units import shown
 from coremlscope.model.ir import Array
 from coremlscope.planning.hazards.values import EXPONENTIAL_LIMITS
-from coremlscope.results.verification import Cause, ComparedOutput, FaultKind
+from coremlscope.results.verification import ComparedOutput
 from coremlscope.verification.arithmetic import INSIDE
-from coremlscope.verification.causes.constants import exact_constants
-from coremlscope.verification.causes.rounding import LARGEST_FP16, ROUNDING_ROWS, SMALLEST_FP16, Rounded
-from coremlscope.verification.causes.site import Site, Verdict, judge
+from coremlscope.verification.causes.rounding import LARGEST_FP16, ROUNDING_ROWS, Rounded
+from coremlscope.verification.causes.site import Site, Verdict, in_float32, judge
 from coremlscope.verification.causes.table import ROWS
 from coremlscope.verification.check import Check
-from coremlscope.verification.edits import set_constant
 from coremlscope.verification.input_forms import Form
 from coremlscope.verification.intermediates import Run
 from coremlscope.verification.locate import (
-    errors_made,
     locate_conversion,
     locate_precision,
     locate_stage,
@@ -39,14 +36,8 @@ _FEW = 40
 _OF_MANY_LAYERS = frozenset({"weights", "compressed weights"})
 #: How long the search takes at most, in seconds.
 _MOST_SECONDS = 30.0
-#: Replaces infinities of masks: sums with it stay below the largest fp16 number.
-_FINITE = 3e4
-#: Rounded constants alone move a result by less.
-_AMPLIFIED = 0.02
 #: Dimensions of pictures.
 _PLANES = 4
-#: Operations named in a line of code.
-_MOST_NAMES = 12
 #: Code to write in the module instead of an operation inside which numbers overflow: its exponentials are at
 #: most 1.
 _STABLE_CODE: Mapping[str, str] = {
@@ -79,7 +70,7 @@ def _find_conversion_faults(check: Check, until: float) -> None:
     if not _has_intermediates(check):
         _note_no_intermediates(check)
         return
-    if check.is_explained or _exchange_colours(check) or (check.is_half and _restore_constants(check)):
+    if check.is_explained or _exchange_colours(check):
         return
     check.progress("looking for the first operation that differs")
     sites, check.made = locate_conversion(check, check.pairs, failing, until)
@@ -148,91 +139,12 @@ def _judge_site(check: Check, site: Site) -> Verdict:
 
 def _add_site(check: Check, site: Site, verdict: Verdict, *, repairs: bool | None) -> None:
     check.add_fault(
-        "conversion",
         "fp32",
         verdict,
         (site.inherited, site.made),
-        others=tuple(dict.fromkeys(site.ours.values[name].op for name in site.others)),
         seen_at=site.value.name,
-        pair=(site.local, site.expected),
         repairs=repairs,
     )
-
-
-def _restore_constants(check: Check) -> bool:
-    """Tries the constants of the reference that rounding to fp16 has moved: where with these all outputs are
-    right, they are the cause.
-
-    Returns:
-        Whether they are.
-    """
-    constants = exact_constants(check.exact, check.theirs, check.pairs)
-    if not constants:
-        return False
-    check.progress("trying the exact constants of the reference")
-    if not _passes_with(check, constants):
-        return False
-    infinite = {key: one for key, one in constants.items() if np.abs(one).max(initial=0.0) > LARGEST_FP16}
-    small = {
-        key: one
-        for key, one in constants.items()
-        if one.size == 1 and 0 < abs(float(one.reshape(-1)[0])) < SMALLEST_FP16
-    }
-    kinds: tuple[tuple[Cause, dict[tuple[str, str], Array]], ...] = (
-        ("infinite constants", infinite),
-        ("epsilon", small),
-    )
-    for cause, chosen in kinds:
-        if chosen and (len(chosen) == len(constants) or _passes_with(check, chosen)):
-            _add_constants(check, cause, chosen)
-            return True
-    check.made = errors_made(check, check.pairs).made
-    made = {name: check.made.get(name, 0.0) for name, _ in constants}
-    _add_constants(check, "cancellation" if max(made.values()) > _AMPLIFIED else "accumulation", constants)
-    return True
-
-
-def _run_with(check: Check, constants: Mapping[tuple[str, str], Array]) -> Run:
-    """Runs the function with other constants, by the name of a value and the parameter of its operation."""
-    ops = {name: check.exact.values[name].op for name, _ in constants}
-    keyed = {(ops[name], key): array for (name, key), array in constants.items()}
-    return check.run_in("fp32", set_constant(check.call.function, keyed), check.judged)
-
-
-def _passes_with(check: Check, constants: Mapping[tuple[str, str], Array]) -> bool:
-    return all(output.passed for output in check.compare(_run_with(check, constants), "fp32"))
-
-
-def _add_constants(check: Check, cause: Cause, constants: Mapping[tuple[str, str], Array]) -> None:
-    """Adds the fault of rounded constants."""
-    names = [name for name in check.exact.values if any(name == one for one, _ in constants)]
-    ids = [check.exact.values[name].op for name in names]
-    first = max(names, key=lambda name: check.made.get(name, 0.0)) if cause == "cancellation" else names[0]
-    key, array = next((key, array) for (name, key), array in constants.items() if name == first)
-    more = "with what they are computed with" if cause == "cancellation" else ""
-    text = (
-        f"constants of {listed(check.exact, ids)} were rounded to fp16, by 2⁻¹¹ each"
-        f"{f', and cancel {more}' if more else ''}: with those of the reference all outputs are right"
-    )
-    advice, code = f"keep {listed(check.exact, ids)} in float32", selector(check.exact, ids)
-    if cause == "epsilon":
-        text = (
-            f"its {shown(key)} is {float(array.reshape(-1)[0]):.3g} in the reference: fp16 has no number"
-            f" between 0 and {SMALLEST_FP16:.2g}"
-        )
-    elif cause == "infinite constants":
-        count = sum(int((np.abs(one) > LARGEST_FP16).sum()) for one in constants.values())
-        text = (
-            f"its {shown(key)} is infinite: {count} constants beyond 65504, the largest fp16 number, became"
-            f" infinite ({listed(check.exact, ids)}); 0 × ∞ and ∞ − ∞ are NaN"
-        )
-        finite = {key: np.clip(one, -_FINITE, _FINITE) for key, one in constants.items()}
-        if _passes_with(check, finite):
-            advice = f"use ±{_FINITE:.0f} instead of infinite constants"
-            code = f"{-_FINITE:.0f} instead of torch.finfo(torch.float32).min or -inf in masks"
-    elements = sum(check.exact.output(name).size for name in check.matched)
-    verdict = Verdict(cause=cause, value=first, text=text, elements=elements, advice=advice, code=code)
-    check.add_fault("precision", "fp32", verdict, (0.0, check.made.get(first)), repairs=True)
 
 
 def _exchange_colours(check: Check) -> bool:
@@ -264,7 +176,7 @@ def _exchange_colours(check: Check) -> bool:
         advice="convert with the order of colours that the reference takes",
         code="ct.ImageType(…, color_layout=ct.colorlayout.RGB), or BGR",
     )
-    check.add_fault("conversion", "fp32", verdict, (0.0, None), repairs=True)
+    check.add_fault("fp32", verdict, (0.0, None), repairs=True)
     return True
 
 
@@ -291,7 +203,7 @@ def _exchange_outputs(check: Check) -> list[str]:
         code=f"ct.convert(…, outputs=[{types}])",
     )
     left = [name for name in failing if name not in {check.exact.outputs[one] for one in found}]
-    check.add_fault("conversion", "fp32", verdict, (0.0, None), repairs=not left)
+    check.add_fault("fp32", verdict, (0.0, None), repairs=not left)
     return left
 
 
@@ -305,9 +217,7 @@ def _exchanged(check: Check) -> dict[str, str]:
         right = next((other for other in others if check.holds(name, check.matched[other])), None)
         if right is not None:
             found[name] = right
-    while found and set(found) != set(found.values()):
-        found = {name: right for name, right in found.items() if name in found.values() and right in found}
-    return found
+    return found if set(found) == set(found.values()) else {}
 
 
 def _has_intermediates(check: Check) -> bool:
@@ -343,14 +253,15 @@ def _note_gradual(check: Check) -> None:
     check.note("errors-add-up", text, hint)
 
 
-def _judge_rounding(check: Check, run: str, kind: FaultKind, case: Rounded) -> None:
+def _judge_rounding(check: Check, case: Rounded) -> None:
     """Adds the fault of rounding."""
     size = f"{case.total:.2g}" if np.isfinite(case.total) else "an infinite number"
     text = f"rounding moves its result by {size}, relative to its size, and no cause explains all elements"
-    verdict = judge(case, ROUNDING_ROWS, Verdict(cause="unknown", value=case.name, text=text))
-    ids, repairs = _in_float32(check, run, case, verdict.value) if kind == "precision" else ([], None)
+    unknown = Verdict(cause="unknown", value=case.name, text=text, kind="precision")
+    verdict = judge(case, ROUNDING_ROWS, unknown)
+    ids, repairs = _lost_until(check, "fp16", case, verdict.value)
     if ids:
-        advice, code = f"keep {listed(case.exact, ids)} in float32", selector(case.exact, ids)
+        advice, code = in_float32(case.exact, ids)
         if not repairs:
             advice, code = "convert in float32", "compute_precision=ct.precision.FLOAT32"
         elif verdict.cause == "epsilon":
@@ -360,17 +271,15 @@ def _judge_rounding(check: Check, run: str, kind: FaultKind, case: Rounded) -> N
             )
         verdict = msgspec.structs.replace(verdict, advice=advice, code=code)
     check.add_fault(
-        kind,
-        run,
+        "fp16",
         verdict,
         (case.inherited, case.made),
         seen_at=case.name,
-        pair=(case.seen, case.value.array),
         repairs=repairs,
     )
 
 
-def _in_float32(check: Check, run: str, case: Rounded, value: str) -> tuple[list[str], bool]:
+def _lost_until(check: Check, run: str, case: Rounded, value: str) -> tuple[list[str], bool]:
     """Returns the ids of the operations from that at fault to the first value that fp16 can represent again,
     and whether all outputs are right with what these compute in float32."""
     exact = case.exact
@@ -395,22 +304,6 @@ def _fits(array: Array) -> bool:
     return array.dtype.kind != "f" or np.abs(array[np.isfinite(array)]).max(initial=0.0) < LARGEST_FP16
 
 
-def listed(run: Run, ids: Collection[str]) -> str:
-    """Returns the names of operations, the first ones if there are many."""
-    names = [shown(plain_name(value.name)) for value in run.values.values() if value.op in ids]
-    more = f" and {len(names) - 3} more" if len(names) > 4 else ""
-    return ", ".join(names[: 3 if more else 4]) + more
-
-
-def selector(run: Run, ids: Collection[str]) -> str:
-    """Returns the argument of `ct.convert` that keeps operations in float32; all, if they are many."""
-    names = [plain_name(value.name) for value in run.values.values() if value.op in ids]
-    if len(names) > _MOST_NAMES:
-        return "compute_precision=ct.precision.FLOAT32"
-    chosen = f"lambda op: op.name not in {{{', '.join(map(repr, names))}}}"
-    return f"compute_precision=ct.transform.FP16ComputePrecision(op_selector={chosen})"
-
-
 def _find_precision_faults(check: Check) -> None:
     """Finds what rounding to fp16 does, in a program that computes the right results in float32."""
     failing = check.failing("fp16")
@@ -420,7 +313,7 @@ def _find_precision_faults(check: Check) -> None:
     made = check.errors_of_rounding()
     case = locate_precision(check.call, check.exact, check.rounded, failing, made)
     if case is not None:
-        _judge_rounding(check, "fp16", "precision", case)
+        _judge_rounding(check, case)
 
 
 def _find_overflow_inside(check: Check) -> None:
@@ -433,30 +326,20 @@ def _find_overflow_inside(check: Check) -> None:
     run = check.run_in(INSIDE, names=set(check.rounded.values))
     outputs = check.compare(run, INSIDE)
     check.outputs += outputs
-    failing = check.differing(outputs)
+    failing = check.failing(INSIDE)
     case = locate_precision(check.call, check.rounded, run, failing, {}) if failing else None
     if case is None or case.value.type not in EXPONENTIAL_LIMITS:
         return
     size, lost = case.value.array.size, int(((case.value.array != 0) & (case.seen == 0)).sum())
-    ids, repairs = _in_float32(check, INSIDE, case, case.name)
+    ids, repairs = _lost_until(check, INSIDE, case, case.name)
     verdict = Verdict(
         cause="overflow",
         value=case.name,
         text="the Neural Engine computes it from exponentials, which overflow fp16 although its result does"
         f" not: {lost} of {size} elements are lost (apple/coremltools issues 2687, 2690)",
         elements=size,
-        advice=f"keep {listed(check.rounded, ids)} in float32",
+        advice=in_float32(check.rounded, ids)[0],
         code=_STABLE_CODE[case.value.type],
+        kind="precision",
     )
-    check.add_fault("precision", INSIDE, verdict, (case.inherited, case.made), repairs=repairs)
-
-
-def find_unit_faults(check: Check) -> None:
-    """Finds the first operation whose results on a compute unit differ from those of float32."""
-    if any(output.run == "fp32" and not output.passed for output in check.outputs):
-        return
-    for name, run in check.units.items():
-        failing = check.failing(name)
-        case = locate_precision(check.call, check.exact, run, failing, {}) if failing else None
-        if case is not None:
-            _judge_rounding(check, name, "unit", case)
+    check.add_fault(INSIDE, verdict, (case.inherited, case.made), repairs=repairs)

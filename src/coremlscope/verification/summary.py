@@ -34,7 +34,7 @@ def summarise(check: Check, drawn: Inputs, later: Check | None) -> Verification:
     model = check.call.model
     searched = check if later is None or later.passes else later
     outputs, faults = [*check.outputs], [*check.faults]
-    notes, findings = [*drawn.notes, *check.notes], [*check.findings]
+    notes, findings = [*drawn.notes], [*check.findings]
     if later is not None:
         outputs += [] if later.kind and later.passes else _of_call(later, later.outputs)
         faults += _of_call(later, later.faults)

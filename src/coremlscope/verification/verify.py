@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from coremlscope.base.errors import CoremlscopeError, UnsupportedModelError, UsageError
+from coremlscope.base.errors import CoremlscopeError, UsageError
 from coremlscope.base.findings import Finding
-from coremlscope.base.units import shown
 from coremlscope.devices.unit import ComputeUnits
 from coremlscope.formats import container
 from coremlscope.measure.coreml.limits import core_ml_limits
 from coremlscope.measure.effort import Effort
-from coremlscope.model.ir import Model, Pipeline, Program
+from coremlscope.model.ir import Feature, Model, Program
 from coremlscope.model.subject import Source, Subject
-from coremlscope.ops.classical.suppression import NonMaximumSuppression
 from coremlscope.ops.program import Precision
 from coremlscope.planning.advice import bind_default_function, find_remarks
 from coremlscope.planning.forecast.hazards import find_hazards
@@ -23,7 +21,7 @@ from coremlscope.planning.forecast.model_findings import describe_remark
 from coremlscope.planning.hazards.find import describe_hazard
 from coremlscope.results.verification import Verification
 from coremlscope.runtime.execution.binding import choose_function
-from coremlscope.runtime.execution.wiring import stage_names
+from coremlscope.runtime.execution.wiring import interface_of
 from coremlscope.verification.causes.site import Verdict
 from coremlscope.verification.check import Check
 from coremlscope.verification.core_ml_units import check_on_units
@@ -36,6 +34,7 @@ from coremlscope.verification.later_calls import (
 )
 from coremlscope.verification.outputs import Tolerance
 from coremlscope.verification.own_run import FunctionCall, Loaded
+from coremlscope.verification.predictions import verify_predictions
 from coremlscope.verification.references.choice import given_inputs, open_reference
 from coremlscope.verification.references.contract import Reference
 from coremlscope.verification.references.core_ai import CORE_AI, CoreAIReference
@@ -47,9 +46,8 @@ from coremlscope.verification.remarks import (
     note_preprocessing,
     unused_limits,
 )
-from coremlscope.verification.search import find_faults, find_unit_faults
+from coremlscope.verification.search import find_faults
 from coremlscope.verification.summary import summarise
-from coremlscope.verification.suppression import verify_suppression
 
 
 def verify(
@@ -102,15 +100,16 @@ def verify(
     if subject.random_weights:
         raise UsageError("synthetic weights have no reference", "leave random_weights out")
     model = subject.model if isinstance(subject.model, Model) else container.read(subject.model)
-    _check_kind(model, compute_units)
-    chosen = choose_function(model, subject.function)
-    names = {feature.name: feature for feature in chosen.description.inputs}
-    opened = _opened(model, reference, subject.function)
-    values = {**given_inputs(opened, names), **subject.inputs}
+    features = interface_of(model, subject.function)[1].inputs
+    opened = _opened(model, reference, subject.function, {one.name: one for one in features})
+    values = {**given_inputs(opened, {one.name for one in features}), **subject.inputs}
     bound, seed = subject.bound_shapes, subject.seed
     tolerance = Tolerance(rtol=rtol, atol=atol, min_psnr=min_psnr, top_k=top_k)
-    if isinstance(model.content, NonMaximumSuppression):
-        return verify_suppression(model, opened, values, bound, seed, tolerance)
+    if not isinstance(model.content, Program):
+        if compute_units:
+            raise UsageError("a model without operations runs here only", "leave --compute-units out")
+        return verify_predictions(model, opened, values, bound, seed, tolerance)
+    chosen = choose_function(model, subject.function)
 
     def draw(number: int) -> Inputs:
         return choose_inputs(chosen, values, bound, seed + number - 1)
@@ -130,7 +129,6 @@ def verify(
         check.run_both(opened, drawn)
         later = _find(check, opened, drawn, draw, seed)
         check_on_units(check, compute_units, core_ml_limits(effort or Effort()))
-        find_unit_faults(check)
     finally:
         for one in (*loaded.values(), *others.values()):
             one.close()
@@ -154,7 +152,11 @@ def _find(
         The verification of the last call; None if there was one only.
     """
     _add_labels(check, reference)
-    remarks = [*_training(check, reference, drawn), *note_inputs(check, reference, drawn)]
+    if isinstance(reference, ModuleReference) and reference.is_training:
+        text = "The reference is in training mode, and was run in evaluation mode, as a converted network is."
+        hint = "call eval() on the module before it is traced or exported as well"
+        check.note("reference-in-training-mode", text, hint)
+    remarks = note_inputs(check, reference, drawn)
     note_preprocessing(check, drawn)
     begun, states = check, begin_with_states(check)
     if states is not None:  # What follows is compared with states that begin as those of the reference.
@@ -162,8 +164,7 @@ def _find(
         begun.run_both(reference, drawn)
     later = first_differing_call(begun, reference, draw)
     if later is None and check.passes:
-        chosen = choose_function(check.call.model, check.name)
-        later = first_differing_kind(check, reference, other_kinds(chosen, drawn, seed))
+        later = first_differing_kind(check, reference, other_kinds(drawn, seed))
     searched = begun if later is None or later.passes else later
     if states is not None:
         _add_initial_states(check, states, repairs=searched.passes)
@@ -196,15 +197,15 @@ def _add_initial_states(check: Check, call: FunctionCall, *, repairs: bool) -> N
         advice="write the values of the reference to the state before the first prediction",
         code="; ".join(["state = model.make_state()", *(f"state.write_state({one!r}, …)" for one in states)]),
     )
-    check.add_fault("conversion", "fp32", verdict, (0.0, None), repairs=repairs)
+    check.add_fault("fp32", verdict, (0.0, None), repairs=repairs)
 
 
-def _opened(model: Model, reference: object, function: str | None) -> Reference:
+def _opened(model: Model, reference: object, function: str | None, given: Mapping[str, Feature]) -> Reference:
     if isinstance(reference, (str, os.PathLike)) and os.fspath(reference) == CORE_AI:
         return CoreAIReference(model, function)
     opened = open_reference(reference, function)
     if isinstance(opened, CoreMLReference):
-        opened.given = {one.name: one for one in choose_function(model, function).description.inputs}
+        opened.given = given
     return opened
 
 
@@ -213,18 +214,6 @@ def _add_labels(check: Check, reference: Reference) -> None:
     if isinstance(reference, CoreMLReference) and reference.chosen is not None:
         labels = compare_labels(choose_function(check.call.model, check.name), reference.chosen)
         check.outputs += [] if labels is None else [labels]
-
-
-def _training(check: Check, reference: Reference, drawn: Inputs) -> list[Finding]:
-    """Notes that the reference is in training mode, and what its evaluation mode returns."""
-    if not (isinstance(reference, ModuleReference) and reference.is_training and check.failing("fp32")):
-        return []
-    text = "The reference is in training mode: dropout is on, and batches are normalized by themselves."
-    if check.agrees_with(reference.run(dict(drawn.tensors), is_evaluated=True)):
-        text += " In evaluation mode its outputs are those of the model."
-        check.is_explained = True
-    hint = "call eval() on the module, and verify again"
-    return [Finding(id="reference-in-training-mode", severity="warning", text=text, hint=hint)]
 
 
 def _reported(model: Model) -> list[Finding]:
@@ -237,35 +226,3 @@ def _reported(model: Model) -> list[Finding]:
         *(describe_remark(one) for one in remarks if one.rule.settings),
         *map(describe_hazard, hazards),
     ]
-
-
-def _check_kind(model: Model, compute_units: Sequence[ComputeUnits]) -> None:
-    """Checks that a model has operations that can be compared.
-
-    Raises:
-        UnsupportedModelError: It is a pipeline, or of another kind without operations.
-    """
-    if not isinstance(model.content, (Program, NonMaximumSuppression)):
-        raise UnsupportedModelError(
-            f"models of type {model.kind} have no operations to compare",
-            _supported(model.content),
-        )
-    if isinstance(model.content, NonMaximumSuppression) and compute_units:
-        text = "the suppression of boxes runs on the CPU under all compute units"
-        raise UsageError(text, "leave --compute-units out")
-
-
-def _supported(content: object) -> str:
-    """Returns what can be verified instead of a model without operations, as a hint."""
-    kinds = "ML Programs, neural networks, and the suppression of boxes"
-    if not isinstance(content, Pipeline):
-        return f"verify supports {kinds}"
-    names = stage_names(content)
-    known = [
-        name
-        for name, stage in zip(names, content.models, strict=True)
-        if isinstance(stage.content, (Program, NonMaximumSuppression))
-    ]
-    if not known:
-        return f"verify supports {kinds}, and none of its stages is one"
-    return f"verify a stage by itself: {', '.join(f'--stage {shown(name)}' for name in known)}"

@@ -60,9 +60,7 @@ def translate(content: Content) -> Program:
     )
 
 
-def find_layers(
-    content: Content, graph: GraphContent, *, has_parts: bool = True
-) -> dict[int, tuple[frozenset[Layer], ...]]:
+def find_layers(content: Content, graph: GraphContent) -> dict[int, tuple[frozenset[Layer], ...]]:
     """Returns the layers that compute each operation, by the operation's number; see `OperationOrigin`.
 
     An operation that is joined with another one, such as a padding, is computed by the layer of that one.
@@ -72,8 +70,6 @@ def find_layers(
     Args:
         content: The program.
         graph: The graph that is run, with all that it calls.
-        has_parts: Whether operations count whose results are not those of the layer: a padding, or a product
-            to which the layer adds a bias.
 
     Raises:
         CorruptModelError: The graph is damaged.
@@ -82,8 +78,6 @@ def find_layers(
     network.translate()
     computing: dict[StoredOp, set[Layer]] = {}
     for op, layer in network.placed():
-        if op in network.parts and not has_parts:
-            continue
         computing.setdefault(op, set()).add(layer)
     found: dict[int, list[frozenset[Layer]]] = {}
     for op, layers in computing.items():
@@ -106,8 +100,6 @@ class _Network:
         self._places: list[tuple[StoredOp, int]] = []
         #: The operations that others were joined with.
         self._hosts: dict[StoredOp, StoredOp] = {}
-        #: The operations whose results are not those of the layer that computes them.
-        self.parts: set[StoredOp] = set()
         stored = sum(len(graph.body.ops) for graph in content.graphs.values())
         self._left = _FREE_OPERATIONS + _RATIO * stored
         self._calls: list[str] = []
@@ -189,7 +181,6 @@ class _Network:
         joined, absorbed = join(body, constants, types)
         followers = {found.follower: op for op, found in joined.items() if found.follower is not None}
         self._hosts.update({**_hosts(body, joined, absorbed), **followers})
-        self.parts.update({*absorbed, *followers.values()} - followers.keys())
         scope.update(constants)
         for op in body.ops:
             if op.name in ("output", "yield"):
@@ -359,8 +350,6 @@ class _Network:
                 result = emit(self.builder, Arguments(graph, list(t.inputs)))
                 if not self._contradiction([result], t.op.results):
                     self._places.extend((op, len(self.layers) - 1) for op in graph.body.ops)
-                    returned = set(graph.body.ops[-1].operands)
-                    self.parts.update(op for op in graph.body.ops if returned.isdisjoint(op.results))
                     return [result]
             except CannotTranslate:
                 pass  # Its body says the same with simpler operations.

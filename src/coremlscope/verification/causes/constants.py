@@ -6,18 +6,18 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
+from msgspec.structs import replace
 
 from coremlscope.base.units import shown
 from coremlscope.model.ir import Array
 from coremlscope.results.verification import Cause
 from coremlscope.verification.causes.relation import find_relation
 from coremlscope.verification.causes.rounding import SMALLEST_FP16
-from coremlscope.verification.causes.site import Hypothesis, Site, parameters_of
+from coremlscope.verification.causes.site import Hypothesis, Site, in_float32, parameters_of
 from coremlscope.verification.causes.substitution import is_prepared
 from coremlscope.verification.distance import SAME, find_layout, relative_error
 from coremlscope.verification.intermediates import Intermediate, Run
-from coremlscope.verification.pairing import Pair, general_type
+from coremlscope.verification.pairing import general_type
 
 #: Layers into which a normalization is folded.
 _WEIGHTED = frozenset({"conv", "conv_transpose", "linear"})
@@ -25,7 +25,8 @@ _WEIGHTED = frozenset({"conv", "conv_transpose", "linear"})
 _MOST_FITTING, _MOST_COMBINED = 8, 16
 #: A compressed weight has fewer values.
 _FEW_VALUES = 256
-_Floats = npt.NDArray[np.float64]
+#: Replaces infinities of masks: sums with it stay below the largest fp16 number.
+_FINITE = 3e4
 
 
 def propose_weights(site: Site) -> Iterator[Hypothesis[Site]]:
@@ -48,13 +49,16 @@ def propose_weights(site: Site) -> Iterator[Hypothesis[Site]]:
 
 def _choices(mine: Mapping[str, Array], own: Sequence[Array]) -> Iterator[dict[str, Array]]:
     """Yields what weights could be instead: all of a layer together, then each by itself, then two for each
-    other. A weight that the reference has stays."""
+    other, then the same before they were rounded. A weight that the reference has stays."""
     fitting: dict[str, list[Array]] = {}
+    rounded: dict[str, Array] = {}
     for name, array in mine.items():
         several = list(_fitting(array, own))
-        is_right = any(relative_error(array, one) <= SAME for one, is_turned in several if not is_turned)
+        right = [one for one, is_turned in several if not is_turned and relative_error(array, one) <= SAME]
         others = [one for one, _ in several if relative_error(array, one) > SAME]
-        fitting[name] = [] if is_right else others[:_MOST_FITTING]
+        fitting[name] = [] if right else others[:_MOST_FITTING]
+        if right and not np.array_equal(right[0], array):
+            rounded[name] = right[0]
     together = [name for name, several in fitting.items() if several]
     if len(together) > 1:
         combined = itertools.product(*(fitting[name] for name in together))
@@ -68,6 +72,7 @@ def _choices(mine: Mapping[str, Array], own: Sequence[Array]) -> Iterator[dict[s
                 first: mine[second].reshape(mine[first].shape),
                 second: mine[first].reshape(mine[second].shape),
             }
+    yield from [rounded] * bool(rounded)
 
 
 def _fitting(wrong: Array, own: Sequence[Array]) -> Iterator[tuple[Array, bool]]:
@@ -87,13 +92,53 @@ def _wrong(
     """Returns what is wrong with weights."""
     name, right = max(changes.items(), key=lambda item: relative_error(mine[item[0]], item[1]))
     keyed = {(value.op, key): array for key, array in changes.items()}
-    listed = " and ".join(shown(key) for key in changes)
-    return Hypothesis(
+    listed = " and ".join(map(shown, changes))
+    found: Hypothesis[Site] = Hypothesis(
         value=value.name,
         text=f"its {shown(name)} ",
         predict=lambda one: (one.compute(changes=keyed), one.expected),
         describe=lambda: _difference(site, value, name, mine[name], right),
         advice=f"convert with the {listed} of the reference in {shown(value.name)}",
+    )
+    cause = _cause_of_rounding(mine[name], right)
+    return found if cause is None else _rounded(site, value, found, cause)
+
+
+def _cause_of_rounding(wrong: Array, right: Array) -> Cause | None:
+    """Returns what fp16 has made of constants of the reference; None if it is not that."""
+    with np.errstate(over="ignore"):
+        half = right.astype(np.float16)
+    if not np.isfinite(wrong).all() and np.isfinite(right).all():
+        return "infinite constants"
+    if right.size == 1 and 0 < abs(float(right.reshape(-1)[0])) < SMALLEST_FP16:
+        return "epsilon"
+    is_rounded = np.array_equal(half.reshape(-1), wrong.reshape(-1)) or relative_error(wrong, right) <= SAME
+    return "cancellation" if is_rounded and right.size and half.any() else None
+
+
+#: What rounding has done to a constant, and what follows.
+_ROUNDINGS: Mapping[Cause, str] = {
+    "infinite constants": "is infinite: numbers beyond 65504, the largest fp16 number, became so; 0 × ∞ and"
+    " ∞ − ∞ are NaN",
+    "epsilon": f"is not that of the reference: fp16 has no number between 0 and {SMALLEST_FP16:.2g}",
+    "cancellation": "was rounded to fp16, by 2⁻¹¹, and nearly cancels with what it is computed with",
+}
+
+
+def _rounded(site: Site, value: Intermediate, found: Hypothesis[Site], cause: Cause) -> Hypothesis[Site]:
+    """Returns that rounding a constant to fp16 is the cause. The layer before may have lost as much."""
+    run = site.ours
+    above = run.above(value.name, lambda name: bool(run.values[name].parameters))
+    advice, code = in_float32(run, [run.values[name].op for name in above if run.values[name].op])
+    if cause == "infinite constants":
+        advice = f"use ±{_FINITE:.0f} instead of infinite constants"
+        code = f"{-_FINITE:.0f} instead of torch.finfo(torch.float32).min or -inf in masks"
+    return replace(
+        found,
+        describe=lambda: (cause, _ROUNDINGS[cause]),
+        advice=advice,
+        code=code,
+        kind="precision",
     )
 
 
@@ -173,13 +218,18 @@ def propose_constants(site: Site) -> Iterator[Hypothesis[Site]]:
             for number in sorted((n for n in numbers if n != mine), key=lambda n: abs(n - mine)):
                 content = np.array(number, np.float32 if array.dtype.kind == "f" else np.int32)
                 keyed: dict[tuple[str, str], Array] = {(value.op, name): content}
-                yield Hypothesis(
+                text = f"its {shown(name)} is {mine:.6g}, and {number:.6g} in the reference"
+                found = Hypothesis(
                     value=value.name,
-                    text=f"its {shown(name)} is {mine:.6g}, and {number:.6g} in the reference",
+                    text=text,
                     predict=lambda one, keyed=keyed: (one.compute(changes=keyed), one.expected),  # type: ignore[misc]
                     cause=_cause_of_number(site, value, name),
                     advice=f"set the {shown(name)} of {shown(value.name)} to {number:.6g}",
                 )
+                cause = _cause_of_rounding(array, np.array(number)) if array.dtype.kind == "f" else None
+                if cause is not None:
+                    found = _rounded(site, value, replace(found, text=f"{text}: it "), cause)
+                yield found
 
 
 def _cause_of_number(site: Site, value: Intermediate, name: str) -> Cause | None:
@@ -207,54 +257,3 @@ def _is_constant(run: Run, value: Intermediate) -> bool:
     """Returns whether an operation computes a value from no input."""
     above = [run.values[name] for name in run.above(value.name, lambda _: False) if name in run.values]
     return bool(value.op) and all(one.op for one in above)
-
-
-def exact_constants(ours: Run, theirs: Run, pairs: Sequence[Pair]) -> dict[tuple[str, str], Array]:
-    """Returns the constants of the reference that rounding to fp16 has moved in a model.
-
-    Args:
-        ours: The run of the model.
-        theirs: The run of the reference.
-        pairs: The pairs of their values: a single number is that of the paired operation.
-
-    Returns:
-        The elements in float32, in the shape of the model's constant, by the name of a value and that of the
-        parameter of its operation.
-    """
-    known = _by_rounded(theirs)
-    mates = {pair.ours: theirs.values[pair.theirs] for pair in pairs}
-    found: dict[tuple[str, str], Array] = {}
-    for value in ours.values.values():
-        near = parameters_of(mates[value.name], least=1).values() if value.name in mates else ()
-        own = {key: array for array in near if array.size == 1 for key in _keys(array)}
-        for name, rounded in parameters_of(value, least=1).items():
-            numbers = own if rounded.size == 1 and own else known
-            if rounded.size == 1 and not rounded.any() and not own:
-                continue  # A zero is most often no number that was lost.
-            right = numbers.get(_keys(rounded)[0]) if rounded.size else None
-            if right is not None and not np.array_equal(right.reshape(-1), rounded.reshape(-1)):
-                found[value.name, name] = right.reshape(rounded.shape).astype(np.float32)
-    return found
-
-
-def _by_rounded(run: Run) -> dict[tuple[int, bytes], Array]:
-    """Returns the constants of a run by what they are in fp16."""
-    known: dict[tuple[int, bytes], Array] = {}
-    for value in run.values.values():
-        arrays = list(parameters_of(value, least=1).values())
-        if _is_constant(run, value) and value.array.dtype.kind == "f":
-            arrays.append(value.array)
-        for array in arrays:
-            for key in _keys(array):
-                known.setdefault(key, array)
-    return known
-
-
-def _keys(array: Array) -> list[tuple[int, bytes]]:
-    """Returns the elements of a constant in fp16; second, with the smallest number in place of what is lost,
-    as coremltools writes it."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        half = np.ascontiguousarray(array, np.float16) + np.float16(0)
-        lost = (half == 0) & (np.asarray(array) != 0)
-        kept = np.where(lost, np.float16(SMALLEST_FP16) * np.sign(array).astype(np.float16), half)
-    return [(array.size, one.astype(np.float16).tobytes()) for one in (half, kept)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -13,18 +13,21 @@ import msgspec.structs
 import numpy as np
 
 from coremlscope.base.errors import CoremlscopeError
+from coremlscope.base.units import shown
 from coremlscope.model.ir import Array, Op
-from coremlscope.results.verification import Cause
+from coremlscope.results.verification import Cause, FaultKind
 from coremlscope.verification.distance import explains_all, unmasked_error
 from coremlscope.verification.edits import set_constant, with_op
 from coremlscope.verification.intermediates import Intermediate, Parameter, Run
 from coremlscope.verification.own_run import FunctionCall, near, run_from
-from coremlscope.verification.pairing import Pair
+from coremlscope.verification.pairing import Pair, plain_name
 
 #: Weights are compared element by element up to this size.
 _MOST_WEIGHTS = 1 << 24
 #: The share of the largest element by which a prediction may be off, with rounded weights and without.
 _EACH = {True: 1e-2, False: 1e-3}
+#: Operations named in a line of code.
+_MOST_NAMES = 12
 #: A cause makes the error smaller by this factor.
 _BETTER = 10
 
@@ -52,6 +55,7 @@ class Hypothesis(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
         advice: What mends it, if the row does not say that.
         code: The line that does it where the model is converted.
         describe: Returns the cause and the rest of the sentence, where these take longer than the prediction.
+        kind: Whether the conversion or the precision is at fault.
     """
 
     value: str
@@ -61,6 +65,7 @@ class Hypothesis(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
     advice: str = ""
     code: str = ""
     describe: Callable[[], tuple[Cause, str]] | None = None
+    kind: FaultKind = "conversion"
 
 
 class Row(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
@@ -72,8 +77,6 @@ class Row(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
         propose: Yields what it may be at a place, the most likely first.
         fix: What to do.
         source: Where it is described.
-        accept: An example that it explains.
-        reject: A similar one that it does not.
     """
 
     cause: Cause
@@ -81,8 +84,6 @@ class Row(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
     propose: Callable[[At], Iterator[Hypothesis[At]]]
     fix: str
     source: str
-    accept: str
-    reject: str
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +96,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         elements: The number of elements that it explains, on all inputs.
         advice: What mends it.
         code: The line that does it.
+        kind: Whether the conversion or the precision is at fault.
     """
 
     cause: Cause
@@ -103,6 +105,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     elements: int = 0
     advice: str = ""
     code: str = ""
+    kind: FaultKind = "conversion"
 
 
 def _nowhere() -> Sequence[Any]:
@@ -140,6 +143,7 @@ def judge(
                     elements=sum(int(np.asarray(one).size) for one in several),
                     advice=found.advice or row.fix,
                     code=found.code,
+                    kind=found.kind,
                 )
     text = f"{unknown.text}; tried and refuted: {', '.join(refuted)}" if refuted else unknown.text
     return msgspec.structs.replace(unknown, text=text)
@@ -157,7 +161,6 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
         inherited: The largest relative error of the values that it is computed from.
         between: The names of values that were computed on the way and have no counterpart.
         bounds: The pairs of the values that these are computed from.
-        others: The names of further values with errors of their own.
         given: The values of the reference, in the model's layout, by the names of the model.
         call: The function and its inputs.
         ours: The run of the model.
@@ -175,7 +178,6 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     inherited: float
     between: tuple[str, ...]
     bounds: tuple[Pair, ...]
-    others: tuple[str, ...]
     given: Mapping[str, Array]
     call: FunctionCall
     ours: Run
@@ -265,6 +267,24 @@ def parameters_of(value: Intermediate, *, least: int = 2, kinds: str = "f") -> d
         for parameter in value.parameters
         if least <= parameter.size <= _MOST_WEIGHTS and (array := _read(parameter)).dtype.kind in kinds
     }
+
+
+def listed(run: Run, ids: Collection[str]) -> str:
+    """Returns the names of operations, the first ones if there are many."""
+    names = [shown(plain_name(value.name)) for value in run.values.values() if value.op in ids]
+    more = f" and {len(names) - 3} more" if len(names) > 4 else ""
+    return ", ".join(names[: 3 if more else 4]) + more
+
+
+def in_float32(run: Run, ids: Collection[str]) -> tuple[str, str]:
+    """Returns that operations are to be kept in float32, and the argument of `ct.convert` that does it; for
+    all, if they are many."""
+    names = [plain_name(value.name) for value in run.values.values() if value.op in ids]
+    code = "compute_precision=ct.precision.FLOAT32"
+    if len(names) <= _MOST_NAMES:
+        chosen = f"lambda op: op.name not in {{{', '.join(map(repr, names))}}}"
+        code = f"compute_precision=ct.transform.FP16ComputePrecision(op_selector={chosen})"
+    return f"keep {listed(run, ids)} in float32", code
 
 
 def _read(parameter: Parameter) -> Array:

@@ -17,8 +17,6 @@ ROWS: Final[tuple[Row[Site], ...]] = (
         propose=propose_state,
         fix="write the state: coreml_update_state, or register_buffer and an assignment in PyTorch",
         source="https://apple.github.io/coremltools/docs-guides/source/stateful-models.html",
-        accept="a state that is read and added, and never written",
-        reject="a state that is written with another sum",
     ),
     Row(
         cause="tie",
@@ -26,8 +24,6 @@ ROWS: Final[tuple[Row[Site], ...]] = (
         propose=propose_tie,
         fix="accept either place, or compare the elements instead of the places",
         source="https://github.com/pytorch/pytorch/issues/41998",
-        accept="places of equal scores",
-        reject="places of scores that differ",
     ),
     Row(
         cause="narrowed integers",
@@ -35,8 +31,6 @@ ROWS: Final[tuple[Row[Site], ...]] = (
         propose=propose_narrowed,
         fix="remove the pass common::add_int16_cast, or target iOS 16",
         source="https://github.com/apple/coremltools/issues/2222",
-        accept="70000 becomes 4464 by a cast to int16",
-        reject="70000 becomes 4465",
     ),
     Row(
         cause="weights",
@@ -44,8 +38,6 @@ ROWS: Final[tuple[Row[Site], ...]] = (
         propose=propose_weights,
         fix="load the weights of the reference, in the layout of MIL",
         source="https://apple.github.io/coremltools/source/coremltools.converters.mil.mil.ops.defs.html",
-        accept="a weight is that of another layer, transposed, zero, or rounded to few values",
-        reject="weights are equal, and the padding differs",
     ),
     Row(
         cause="setting",
@@ -53,8 +45,6 @@ ROWS: Final[tuple[Row[Site], ...]] = (
         propose=propose_constants,
         fix="give the operation the number of the reference",
         source="https://apple.github.io/coremltools/source/coremltools.converters.mil.mil.ops.defs.html",
-        accept="a slope of 0.3 instead of 0.01",
-        reject="a slope for each channel",
     ),
     Row(
         cause="preprocessing",
@@ -62,8 +52,6 @@ ROWS: Final[tuple[Row[Site], ...]] = (
         propose=substituted("preprocessing"),
         fix="convert with scale, bias and color_layout of ct.ImageType as the reference prepares its input",
         source="https://apple.github.io/coremltools/docs-guides/source/image-inputs.html",
-        accept="pixels × 1/255 in the reference, and unchanged in the model",
-        reject="the square root of pixels",
     ),
     Row(
         cause="layout",
@@ -71,8 +59,6 @@ ROWS: Final[tuple[Row[Site], ...]] = (
         propose=substituted("layout"),
         fix="transpose where the reference does",
         source="https://apple.github.io/coremltools/source/coremltools.converters.mil.mil.ops.defs.html",
-        accept="an argument with channels last",
-        reject="the right elements, sorted",
     ),
     Row(
         cause="setting",
@@ -80,8 +66,6 @@ ROWS: Final[tuple[Row[Site], ...]] = (
         propose=propose_settings,
         fix="set what the reference sets: mode, axis, padding, align_corners, order",
         source="https://apple.github.io/coremltools/source/coremltools.converters.mil.mil.ops.defs.html",
-        accept="GELU by tanh instead of the exact one",
-        reject="another activation with other numbers",
     ),
     Row(
         cause="missing operation",
@@ -89,8 +73,6 @@ ROWS: Final[tuple[Row[Site], ...]] = (
         propose=substituted("missing operation", "epsilon"),
         fix="keep the operation: converters warn where they drop one",
         source="https://github.com/apple/coremltools/issues/1809",
-        accept="the result ahead of the last activation",
-        reject="the activation of another value",
     ),
     Row(
         cause="extra operation",
@@ -98,8 +80,6 @@ ROWS: Final[tuple[Row[Site], ...]] = (
         propose=substituted("extra operation"),
         fix="remove the operation",
         source="https://github.com/apple/coremltools/issues/2821",
-        accept="a normalization that the reference does not have",
-        reject="a normalization with another epsilon",
     ),
     Row(
         cause="scale",
@@ -107,7 +87,5 @@ ROWS: Final[tuple[Row[Site], ...]] = (
         propose=substituted("scale", "offset", "sign"),
         fix="multiply, or add, as the reference does",
         source="https://apple.github.io/coremltools/source/coremltools.converters.mil.mil.ops.defs.html",
-        accept="scores without 1/√d",
-        reject="scores with another factor for each head",
     ),
 )

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from coremlscope.base.errors import EngineError, InputError, UsageError
-from coremlscope.base.units import shown
 from coremlscope.model.ir import Array
 from coremlscope.verification.intermediates import Run
 
@@ -54,12 +53,12 @@ class SavedReference:
         Raises:
             InputError: No numbers were saved but inputs, or something else than numbers and text.
         """
-        saved, texts = _numbers({name: one for name, one in self.arrays.items() if name not in inputs})
+        saved = _numbers({name: one for name, one in self.arrays.items() if name not in inputs})
         if not saved:
             raise InputError(
                 "the reference holds no numbers but inputs", "save the outputs of the network as well"
             )
-        return Run.of_outputs(_without(self.label, texts), inputs, saved, has_intermediates=True)
+        return Run.of_outputs(self.label, inputs, saved, has_intermediates=True)
 
 
 class CallReference:
@@ -89,20 +88,19 @@ class CallReference:
         if not isinstance(returned, Mapping):
             parts = returned if isinstance(returned, (list, tuple)) else [returned]
             returned = {f"output_{index}": part for index, part in enumerate(parts)}
-        arrays, texts = _numbers({str(name): np.asarray(array) for name, array in returned.items()})
+        arrays = _numbers({str(name): np.asarray(array) for name, array in returned.items()})
         if not arrays:
             raise InputError(f"the reference {self.label} returns no numbers", "return the network's outputs")
-        return Run.of_outputs(_without(self.label, texts), inputs, arrays)
+        return Run.of_outputs(self.label, inputs, arrays)
 
 
-def _numbers(arrays: Mapping[str, Array]) -> tuple[dict[str, Array], tuple[str, ...]]:
-    """Returns arrays of numbers, and the names of text, such as the most probable class of a classifier.
+def _numbers(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Returns arrays of numbers, without texts, such as the most probable class of a classifier.
 
     Raises:
         InputError: One holds something else.
     """
-    texts = tuple(name for name, array in arrays.items() if array.dtype.kind in "US")
-    found = {name: array for name, array in arrays.items() if name not in texts}
+    found = {name: array for name, array in arrays.items() if array.dtype.kind not in "US"}
     for name, array in found.items():
         if array.dtype.kind not in "biuf":
             kind = "objects" if array.dtype == object else array.dtype
@@ -110,8 +108,4 @@ def _numbers(arrays: Mapping[str, Array]) -> tuple[dict[str, Array], tuple[str, 
                 f"the value {name!r} of the reference holds {kind}, which cannot be compared",
                 "give arrays of real numbers only",
             )
-    return found, texts
-
-
-def _without(label: str, texts: tuple[str, ...]) -> str:
-    return f"{label}, without the text of {', '.join(map(shown, texts))}" if texts else label
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +68,12 @@ def open_reference(source: object, function: str | None = None) -> Reference:
     )
 
 
-def given_inputs(reference: Reference, names: Mapping[str, Any]) -> dict[str, Any]:
+def given_inputs(reference: Reference, names: Collection[str]) -> dict[str, Any]:
     """Returns the inputs that were saved with a reference.
 
     Args:
         reference: The reference.
-        names: The inputs of the model, by name.
+        names: The names of the inputs of the model.
     """
     if not isinstance(reference, SavedReference):
         return {}

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec.structs
 import numpy as np
 
 from coremlscope.base.errors import UsageError
 from coremlscope.formats import container
-from coremlscope.model.ir import Array, Feature, ImageFeature, Model, Pipeline, Program, TensorType
-from coremlscope.ops.classical.suppression import NonMaximumSuppression
+from coremlscope.model.ir import Array, Feature, ImageFeature, Model, Program, TensorType
 from coremlscope.ops.program import Precision
 from coremlscope.runtime.execution.binding import Chosen, choose_function
+from coremlscope.runtime.execution.pipeline import open_predictor
+from coremlscope.runtime.execution.wiring import interface_of
 from coremlscope.verification.intermediates import Run
-from coremlscope.verification.own_run import FunctionCall, Loaded, next_states, record, run_suppression
+from coremlscope.verification.own_run import FunctionCall, Loaded, next_states, record
 from coremlscope.verification.references.contract import Assigned, Wanted, match_inputs
 
 
@@ -28,18 +30,12 @@ class CoreMLReference:
 
     Raises:
         ModelError: It cannot be read.
-        UsageError: It is a pipeline.
     """
 
     def __init__(self, source: Path | Model, function: str | None = None) -> None:
         self._model = source if isinstance(source, Model) else container.read(source)
-        if isinstance(self._model.content, Pipeline):
-            raise UsageError(
-                "a pipeline as the reference has no operations to compare",
-                "give one of the models that it was built from, or its outputs as .npz",
-            )
         self._function = function if function in self._model.description.functions else None
-        self._inputs = choose_function(self._model, self._function).description.inputs
+        self._inputs = interface_of(self._model, self._function)[1].inputs
         #: The inputs of the verified model by name: images come in its order of channels.
         self.given: Mapping[str, Feature] = {}
         #: See `FunctionCall`: all runs have inputs of the same shapes.
@@ -48,7 +44,7 @@ class CoreMLReference:
 
     @property
     def chosen(self) -> Chosen | None:
-        """The function that runs; None for the suppression of boxes, which has no operations."""
+        """The function that runs; None for a model without operations."""
         is_program = isinstance(self._model.content, Program)
         return choose_function(self._model, self._function) if is_program else None
 
@@ -73,12 +69,19 @@ class CoreMLReference:
                 found.append(feature.name)
         return tuple(found)
 
+    def predict(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the outputs of a model without operations; see `coremlscope.predict`."""
+        names = {feature.name for feature in self._inputs}
+        with open_predictor(self._model, self._function) as predictor:
+            return predictor.predict({name: one for name, one in values.items() if name in names})
+
     def run(self, inputs: Mapping[str, Array], before: Sequence[Mapping[str, Array]] = ()) -> Run:
         """Runs the model; see `Reference.run`."""
-        if isinstance(self._model.content, NonMaximumSuppression):
-            names = {feature.name for feature in self._inputs}
-            own = {name: array for name, array in inputs.items() if name in names}
-            return run_suppression(self._model, own, f"coremlscope, {self.label}")
+        if self.chosen is None:
+            raise UsageError(
+                "a pipeline, or another model without operations, is no reference of one with operations",
+                "give one of the models that it was built from, or its outputs as .npz",
+            )
         states: Mapping[str, Array] = {}
         for earlier in before:
             call = FunctionCall.of(self._model, self._function, self._assigned(earlier).arrays)

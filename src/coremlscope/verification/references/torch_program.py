@@ -115,48 +115,36 @@ class ModuleReference:
     """Runs a module: exported, if `torch.export` can, to record its intermediate values; else as it is.
 
     Args:
-        module: The module, in evaluation mode.
+        module: The module.
     """
 
     def __init__(self, module: Any) -> None:
         self.label = type(module).__name__
         self._module = module
-        #: The exported module by its mode and the shapes of its arguments; None where it cannot be exported.
+        #: The exported module by the shapes of its arguments; None where it cannot be exported.
         self._exported: dict[tuple[Any, ...], ExportedReference | None] = {}
 
     @property
     def is_training(self) -> bool:
-        """Whether the module is in training mode: dropout is on, and batches are normalized by themselves."""
+        """Whether the module was given in training mode."""
         return bool(self._module.training)
 
-    def run(
-        self,
-        inputs: Mapping[str, Array],
-        before: Sequence[Mapping[str, Array]] = (),
-        *,
-        is_evaluated: bool = False,
-    ) -> Run:
-        """Runs the module; see `Reference.run`.
+    def run(self, inputs: Mapping[str, Array], before: Sequence[Mapping[str, Array]] = ()) -> Run:
+        """Runs the module in evaluation mode; see `Reference.run`.
 
-        Args:
-            inputs: The inputs by the names of the verified model. The parameters of `forward` take those of
-                their names, and the others in order.
-            before: The inputs of earlier calls, likewise.
-            is_evaluated: Runs it in evaluation mode. The mode and the buffers of the module stay as they are.
+        The parameters of `forward` take the inputs of their names, and the others in order. The mode and the
+        buffers of the module stay as they are.
         """
         modes = [(part, part.training) for part in self._module.modules()]
         with _kept_buffers(self._module):
             try:
-                if is_evaluated:
-                    self._module.eval()
+                self._module.eval()
                 assigned = [self._assigned(one) for one in (*before, inputs)]
                 found = self._run([one.arrays for one in assigned])
             finally:
                 for part, mode in modes:
                     part.training = mode
-        found = msgspec.structs.replace(found, by_order=assigned[-1].by_order)
-        # In training mode normalizations update their statistics, which are no states.
-        return _without_states(found) if self.is_training and not is_evaluated else found
+        return msgspec.structs.replace(found, by_order=assigned[-1].by_order)
 
     def _assigned(self, inputs: Mapping[str, Array]) -> Assigned:
         """Returns the arguments of `forward` by the names of its parameters, in their order; by those of the
@@ -182,7 +170,7 @@ class ModuleReference:
     def _run(self, calls: Sequence[Mapping[str, Array]]) -> Run:
         """Runs the module on the arguments of several calls, and records the last one."""
         torch, last = _torch(), calls[-1]
-        form = (self._module.training, *((name, one.shape, one.dtype) for name, one in last.items()))
+        form = tuple((name, one.shape, one.dtype) for name, one in last.items())
         if form not in self._exported:
             self._exported[form] = self._export(torch, last)
         exported = self._exported[form]
@@ -242,11 +230,6 @@ def _parameters_of(forward: Any) -> dict[str, bool]:
 
 def _to_tensors(torch: Any, arrays: Mapping[str, Array]) -> dict[str, Any]:
     return {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
-
-
-def _without_states(run: Run) -> Run:
-    outputs = {name: value for name, value in run.outputs.items() if name not in run.states}
-    return msgspec.structs.replace(run, outputs=outputs, states=frozenset())
 
 
 @contextmanager
