@@ -111,13 +111,11 @@ def choose_measurer(
             "Core ML can be measured only on a Mac",
             "use --engine onnxruntime, and --device NAME for an estimate",
         )
-    from coremlscope.measure.coreml.other_predictions import OtherPredictions
+    from coremlscope.measure.coreml.other_predictions import time_others
     from coremlscope.measure.coreml.timing import CoreMLMeasurer
 
     require_coremltools("`--engine onnxruntime` needs no coremltools")
-    return CoreMLMeasurer(
-        limits=core_ml_limits(effort), others=OtherPredictions() if others else None, kept=kept
-    )
+    return CoreMLMeasurer(limits=core_ml_limits(effort), others=time_others if others else None, kept=kept)
 
 
 def _choose_core_ai(effort: Effort) -> Measurer:

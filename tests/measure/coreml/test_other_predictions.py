@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import coremltools as ct
 import numpy as np
@@ -19,10 +19,9 @@ from coremlscope.cli import main
 from coremlscope.formats import container
 from coremlscope.measure.contract import MeasuredModel, resolve_settings
 from coremlscope.measure.coreml.objective_c import PredictionModel, find_framework
-from coremlscope.measure.coreml.other_predictions import OtherPredictions, Timed
+from coremlscope.measure.coreml.other_predictions import OtherPhases, time_others
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
 from coremlscope.measure.effort import Effort
-from coremlscope.model.ir import FunctionDescription
 from coremlscope.reports.markdown.writer import write_markdown
 from coremlscope.reports.renderers import document_of
 from coremlscope.reports.terminal.writer import write_terminal
@@ -54,47 +53,47 @@ def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parents[3])
 
 
-def measure(package: Path, others: OtherPredictions) -> Measurement:
+def measure(package: Path, others: Callable[..., OtherPhases]) -> Measurement:
     model = container.read(package)
     measurer = CoreMLMeasurer(command=TIMING_CHILD, others=others)
     return measurer.measure(MeasuredModel.of(model, resolve_settings(model, SETTINGS)), SETTINGS)
 
 
-class Keeper(OtherPredictions, frozen=True):
-    """Keeps the folder of a measurement, and times nothing."""
-
-    kept: Path = Path()
-
-    def time(self, request: Path, interface: FunctionDescription, **_: Any) -> Timed:
-        shutil.copytree(request.parent, self.kept)
-        return Timed()
+def time_over_frameworks(fault: str = "") -> Callable[..., OtherPhases]:
+    """Times other ways to predict over scripted modules of pyobjc."""
+    return partial(time_others, command=child_over_frameworks(MODULE, fault))
 
 
 @pytest.fixture(scope="module")
 def request_file(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The request of a measurement, beside the compiled model and the values."""
     kept = tmp_path_factory.mktemp("kept") / "request"
+
+    def keep(request: Path, *_: object, **__: object) -> OtherPhases:
+        shutil.copytree(request.parent, kept)
+        return {}, []
+
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(Path(__file__).parents[3])
-        measure(package, Keeper(kept=kept))
+        measure(package, keep)
     return kept / "request.json"
 
 
-def time_with(package: Path, request_file: Path, fault: str, patience_s: float = 60.0) -> Timed:
+def time_with(package: Path, request_file: Path, fault: str, patience_s: float = 60.0) -> OtherPhases:
     """Times other predictions alone, with the model of an earlier measurement."""
     _, interface = interface_of(container.read(package), None)
-    others = OtherPredictions(child_over_frameworks(MODULE, fault), patience_s)
-    return others.time(
+    return time_over_frameworks(fault)(
         request_file,
         interface,
         iterations=SETTINGS.iterations,
         limits=ChildLimits(),
         units="all",
+        patience_s=patience_s,
     )
 
 
 def test_other_ways_to_predict_are_phases_of_their_own(package: Path) -> None:
-    measured = measure(package, OtherPredictions(child_over_frameworks(MODULE)))
+    measured = measure(package, time_over_frameworks())
     assert list(measured.phases) == ["compile", "first load", "load", "predict", *EVERY]
     assert measured.predict is not None
     for name, phase in measured.other_predictions.items():
@@ -109,9 +108,9 @@ def test_other_ways_to_predict_are_phases_of_their_own(package: Path) -> None:
 
 
 def test_ignored_backings_are_told(package: Path, request_file: Path) -> None:
-    timed = time_with(package, request_file, "ignored")
-    assert list(timed.phases) == EVERY
-    text = next(finding.text for finding in timed.findings if finding.id == "output-backings")
+    phases, findings = time_with(package, request_file, "ignored")
+    assert list(phases) == EVERY
+    text = next(finding.text for finding in findings if finding.id == "output-backings")
     assert "used 0 of 1 output backings; it ignored those of " in text
 
 
@@ -128,9 +127,9 @@ def test_ignored_backings_are_told(package: Path, request_file: Path) -> None:
 def test_a_failure_costs_its_own_phases_alone(
     package: Path, request_file: Path, fault: str, phases: list[str], messages: list[str]
 ) -> None:
-    timed = time_with(package, request_file, fault)
-    assert list(timed.phases) == phases
-    failed = [finding for finding in timed.findings if finding.severity == "error"]
+    timed, findings = time_with(package, request_file, fault)
+    assert list(timed) == phases
+    failed = [finding for finding in findings if finding.severity == "error"]
     assert [finding.id for finding in failed] == ["other-predictions-not-timed"] * len(messages)
     for finding, message in zip(failed, messages, strict=True):
         assert message in finding.text
@@ -141,14 +140,14 @@ def test_a_failure_costs_its_own_phases_alone(
 
 
 def test_a_handler_that_is_never_called_is_not_waited_for(package: Path, request_file: Path) -> None:
-    timed = time_with(package, request_file, "never", patience_s=4.0)
-    assert list(timed.phases) == ["output backings"]
-    (failed,) = [finding for finding in timed.findings if finding.severity == "error"]
+    phases, findings = time_with(package, request_file, "never", patience_s=4.0)
+    assert list(phases) == ["output backings"]
+    (failed,) = [finding for finding in findings if finding.severity == "error"]
     assert "asynchronous predictions under all gave no sign of life for 4 s" in failed.text
 
 
 def test_without_pyobjc_nothing_is_harmed(package: Path) -> None:
-    measured = measure(package, OtherPredictions(child_over_frameworks(MODULE, "absent")))
+    measured = measure(package, time_over_frameworks("absent"))
     assert measured.predict is not None
     assert measured.other_predictions == {}
     (finding,) = measured.findings
@@ -168,7 +167,7 @@ def test_states_and_images_are_left_out(
 ) -> None:
     path = tmp_path / "model.mlpackage"
     make().save(str(path))
-    measured = measure(path, OtherPredictions(child_over_frameworks(MODULE)))
+    measured = measure(path, time_over_frameworks())
     (finding,) = measured.findings
     assert reason in finding.text
     assert (finding.severity, measured.other_predictions) == ("info", {})
@@ -196,8 +195,8 @@ def test_inputs_are_passed_as_they_are(
 def test_profile_asks_for_them_on_request_only(
     package: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    others = "coremlscope.measure.coreml.other_predictions.OtherPredictions"
-    monkeypatch.setattr(others, lambda: OtherPredictions(child_over_frameworks(MODULE)))
+    others = "coremlscope.measure.coreml.other_predictions.time_others"
+    monkeypatch.setattr(others, time_over_frameworks())
     options = {"compute_units": "cpu_only", "iterations": 2, "effort": Effort(load_iterations=1)}
     usual = api.profile(package, **options)  # type: ignore[arg-type]
     assert usual.measurement.other_predictions == {}

@@ -6,11 +6,9 @@ Not yet confirmed on a device.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-import msgspec
 import msgspec.structs
 
 from coremlscope.base.errors import EngineError, how_to_install
@@ -18,7 +16,7 @@ from coremlscope.base.findings import Finding
 from coremlscope.base.processes.child import ChildLimits, python_child
 from coremlscope.measure.contract import Progress
 from coremlscope.measure.coreml.service import core_ml_process
-from coremlscope.measure.partial import interrupted
+from coremlscope.measure.partial import ends_work, interrupted
 from coremlscope.model.ir import ArrayFeature, FunctionDescription
 from coremlscope.results.measurement import Phase
 
@@ -28,77 +26,67 @@ _KINDS: Mapping[str, str] = {"backings": "output backings", "async": "asynchrono
 _HINT = "profile without --other-predictions"
 #: Shorter than the limit of a first load, since the model was loaded before.
 _PATIENCE_S = 300.0
+#: Timed phases by name, and findings.
+OtherPhases: TypeAlias = tuple[dict[str, Phase], list[Finding]]
 
 
-@dataclass(slots=True)
-class Timed:
-    """Timed phases by name, and findings."""
+def time_others(
+    request: Path,
+    interface: FunctionDescription,
+    *,
+    iterations: int,
+    limits: ChildLimits,
+    units: str,
+    progress: Progress | None = None,
+    command: Sequence[str] = PREDICTIONS_CHILD,
+    patience_s: float = _PATIENCE_S,
+) -> OtherPhases:
+    """Times output backings, then asynchronous predictions, each in a process; a failure costs it alone.
 
-    phases: dict[str, Phase] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
-
-
-class OtherPredictions(msgspec.Struct, frozen=True):
-    """Times each other way to predict in a process of its own; a failure affects that way alone.
-
-    Attributes:
+    Args:
+        request: The request of `timing_child`; the compiled model and the values are beside it.
+        interface: The function that is timed.
+        iterations: Predictions of each phase.
+        limits: When to give up, besides `patience_s`.
+        units: The setting that Core ML is given.
+        progress: Called after each prediction.
         command: The child process to run; tests give another one.
         patience_s: Seconds to wait for the load, and for each prediction.
+
+    Returns:
+        Timed phases by name, and findings.
     """
-
-    command: Sequence[str] = PREDICTIONS_CHILD
-    patience_s: float = _PATIENCE_S
-
-    def time(
-        self,
-        request: Path,
-        interface: FunctionDescription,
-        *,
-        iterations: int,
-        limits: ChildLimits,
-        units: str,
-        progress: Progress | None = None,
-    ) -> Timed:
-        """Times output backings, then asynchronous predictions.
-
-        Args:
-            request: The request of `timing_child`; the compiled model and the values are beside it.
-            interface: The function that is timed.
-            iterations: Predictions of each phase.
-            limits: When to give up, besides `patience_s`.
-            units: The setting that Core ML is given.
-            progress: Called after each prediction.
-        """
-        timed = Timed()
-        reason = _unsuited(interface)
-        if reason:
-            timed.findings.append(_not_timed("Other ways to predict were", reason, "", "info"))
-            return timed
-        patient = msgspec.structs.replace(limits, silence_s=min(limits.silence_s, self.patience_s))
-        for kind, name in _KINDS.items():
-            messages: list[Mapping[str, Any]] = []
-            command = [*self.command, str(request), kind]
-            try:
-                with core_ml_process(
-                    command, units, request.parent, patient, doing=name, hint=_HINT
-                ) as reported:
-                    for message in reported:
-                        messages.append(message)
-                        if progress is not None and message.get("progress") == kind:
-                            done = sum("progress" in m for m in messages) - 1
-                            progress(name, done, max(done, iterations))
-            except EngineError as error:
-                timed.findings.append(_failed(name, error))
-            except KeyboardInterrupt:
-                timed.findings.append(interrupted(f"Timing {name}"))
-                _collect(timed, [message for message in messages if "phase" in message])
-                break
-            if any(message.get("absent") for message in messages):
-                reason, hint = "pyobjc is not installed", how_to_install("mac")
-                timed.findings.append(_not_timed("Other ways to predict were", reason, hint, "warning"))
-                break
-            _collect(timed, [message for message in messages if "phase" in message])
-        return timed
+    phases: dict[str, Phase] = {}
+    findings: list[Finding] = []
+    reason = _unsuited(interface)
+    if reason:
+        return phases, [_not_timed("Other ways to predict were", reason, "", "info")]
+    patient = msgspec.structs.replace(limits, silence_s=min(limits.silence_s, patience_s))
+    for kind, name in _KINDS.items():
+        messages: list[Mapping[str, Any]] = []
+        try:
+            with core_ml_process(
+                [*command, str(request), kind], units, request.parent, patient, doing=name, hint=_HINT
+            ) as reported:
+                for message in reported:
+                    messages.append(message)
+                    if progress is not None and message.get("progress") == kind:
+                        done = sum("progress" in m for m in messages) - 1
+                        progress(name, done, max(done, iterations))
+        except EngineError as error:
+            findings.append(_failed(name, error))
+        except KeyboardInterrupt:
+            findings.append(interrupted(f"Timing {name}"))
+        if any(message.get("absent") for message in messages):
+            reason, hint = "pyobjc is not installed", how_to_install("mac")
+            findings.append(_not_timed("Other ways to predict were", reason, hint, "warning"))
+            break
+        timed = [message for message in messages if "phase" in message]
+        phases |= {one["phase"]: Phase.of(one["seconds"], one["warmups"]) for one in timed}
+        findings += (*_on_backings(timed), *_on_rates(timed))
+        if any(map(ends_work, findings)):
+            break
+    return phases, findings
 
 
 def _unsuited(interface: FunctionDescription) -> str:
@@ -109,11 +97,7 @@ def _unsuited(interface: FunctionDescription) -> str:
     return "the model has states, which allow one prediction at a time" if interface.states else ""
 
 
-def _collect(timed: Timed, messages: Sequence[Mapping[str, Any]]) -> None:
-    """Adds phases and the findings on them."""
-    for message in messages:
-        timed.phases[message["phase"]] = Phase.of(message["seconds"], message["warmups"])
-    timed.findings += _on_backings(messages)
+def _on_rates(messages: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     rates = [
         f"{len(message['seconds']) / message['wall_s']:,.1f} with {message['in_flight']} in flight"
         for message in messages
@@ -124,7 +108,7 @@ def _collect(timed: Timed, messages: Sequence[Mapping[str, Any]]) -> None:
             f"Asynchronous predictions per second, measured by Core ML through pyobjc: {', '.join(rates)};"
             " their samples last from the call to the completion handler."
         )
-        timed.findings.append(Finding(id="asynchronous-predictions", severity="info", text=text))
+        yield Finding(id="asynchronous-predictions", severity="info", text=text)
 
 
 def _on_backings(messages: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:

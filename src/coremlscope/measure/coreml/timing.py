@@ -5,7 +5,7 @@ Written against coremltools' documented interface; not yet confirmed on a device
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from coremlscope.measure.coreml.energy import readings_of
 from coremlscope.measure.coreml.failures import fallback_findings, not_finite_findings
 from coremlscope.measure.coreml.kept import KeptFolders
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
-from coremlscope.measure.coreml.other_predictions import OtherPredictions, Timed
+from coremlscope.measure.coreml.other_predictions import OtherPhases
 from coremlscope.measure.coreml.service import core_ml_process, prepare_request
 from coremlscope.measure.coreml.units import OTHER_UNITS, effective_units, unit_findings
 from coremlscope.measure.partial import explain_partial, interrupted
@@ -49,13 +49,13 @@ class CoreMLMeasurer(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         limits: When to give up.
         command: The child process to run; None for `service.CHILD`.
-        others: Times other ways to predict as well; None to leave them out.
+        others: Times other ways to predict as well, as `time_others` does; None to leave them out.
         kept: Keeps what Core ML compiled for those who load the model again; None to keep nothing.
     """
 
     limits: ChildLimits = CORE_ML_LIMITS
     command: Sequence[str] | None = None
-    others: OtherPredictions | None = None
+    others: Callable[..., OtherPhases] | None = None
     kept: KeptFolders | None = None
 
     def measure(
@@ -81,11 +81,11 @@ class CoreMLMeasurer(msgspec.Struct, frozen=True, kw_only=True):
         with (self.kept or KeptFolders()).make(units, keeps=self.kept is not None) as folder:
             request = prepare_request(subject.model, settings, inputs or {}, folder)
             reported = self._run(request, settings, progress)
-            others = Timed() if reported.partial else self._time_others(subject, settings, request, progress)
+            others, found = self._time_others(subject, settings, request, reported.partial, progress)
             try:
                 after = conditions()
             except KeyboardInterrupt:
-                others.findings.append(interrupted("Reading the conditions"))
+                found.append(interrupted("Reading the conditions"))
         bare = Measurement(
             label=f"Core ML on {place_of(machine)}",
             runtime=Runtime("coreml", "Core ML", through=f"coremltools {reported.coremltools}".strip()),
@@ -96,7 +96,7 @@ class CoreMLMeasurer(msgspec.Struct, frozen=True, kw_only=True):
             first_load=reported.phase("first load"),
             load=reported.phase("load"),
             predict=reported.phase("predict", "warm-up", _passed(subject, settings)),
-            other_predictions=others.phases,
+            other_predictions=others,
             peak_memory_bytes=reported.peak_memory_bytes,
             before=before,
             after=after,
@@ -110,7 +110,7 @@ class CoreMLMeasurer(msgspec.Struct, frozen=True, kw_only=True):
             *(() if reported.partial else _compilation_findings(reported)),
             *(fallback_findings(reported.said, units) if "first load" in reported.seconds else ()),
             *not_finite_findings(reported.not_finite, units),
-            *others.findings,
+            *found,
             *_machine_findings(machine),
             *repetition_findings(settings, {} if reported.partial else bare.phases),
             *condition_findings(before, after),
@@ -140,13 +140,18 @@ class CoreMLMeasurer(msgspec.Struct, frozen=True, kw_only=True):
         return reported
 
     def _time_others(
-        self, subject: MeasuredModel, settings: Settings, request: Path, progress: Progress | None
-    ) -> Timed:
+        self,
+        subject: MeasuredModel,
+        settings: Settings,
+        request: Path,
+        partial: EarlyEnd | None,
+        progress: Progress | None,
+    ) -> OtherPhases:
         """Times other ways to predict, if they were asked for, with the model that the child compiled."""
-        if self.others is None:
-            return Timed()
+        if self.others is None or partial is not None:
+            return {}, []
         _, interface = interface_of(subject.model, settings.function or None)
-        return self.others.time(
+        return self.others(
             request,
             interface,
             iterations=settings.iterations,
