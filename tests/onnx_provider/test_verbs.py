@@ -115,3 +115,24 @@ def test_models_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_options_are_for_onnx(verb: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*verb, "conv(dilations=1)" if verb else "a.mlpackage", "--ort", "1.27"]) != 0
     assert "ONNX" in capsys.readouterr().err
+
+
+def test_limits_and_sweeps_are_about_sessions_where_a_format_is_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _write(tmp_path / "a.onnx", "Neg")
+    limits = ["check", path, "--max-latency", "m2=10ms", "--json", "-"]
+    assert main(limits) == 0
+    converted = json.loads(capsys.readouterr().out)["models"][0]["checks"][0]["value"]["value"]
+    assert main([*limits, "--format", "mlprogram"]) == 0
+    session = json.loads(capsys.readouterr().out)["models"][0]["checks"][0]["value"]["value"]
+    assert session != pytest.approx(converted)
+    folder = tmp_path / "results"
+    assert main(["sweep", path, "--device", "m2", "--format", "mlprogram", "-o", str(folder), "--quiet"]) == 0
+    capsys.readouterr()
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = parquet.read_table(folder / "estimates.parquet").to_pylist()
+    assert {row["variant"]: pytest.approx(row["estimated_s"]) for row in rows} == {
+        "": converted,
+        "onnxruntime-mlprogram": session,
+    }

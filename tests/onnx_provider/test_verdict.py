@@ -35,7 +35,8 @@ def _network(blocks: int, between: str) -> Built:
 def _reports(built: Built) -> tuple[list[ProviderReport], Figure | None]:
     device = find_device("m2")
     pricing = Pricing(built.model(), {}, [device], ("all", "cpu_and_ne", "cpu_and_gpu", "cpu_only"))
-    return [pricing.report(built.divide(one)) for one in ("neuralnetwork", "mlprogram")], pricing.cpu(device)
+    divisions = [built.divide(one) for one in ("neuralnetwork", "mlprogram")]
+    return list(pricing.reports(divisions)), pricing.cpu(device)
 
 
 def test_one_partition_is_faster_than_the_cpu() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec.structs
 
 from coremlscope.base.errors import UsageError
-from coremlscope.devices import SETTINGS, Device
+from coremlscope.devices import SETTINGS, ComputeUnits, Device
 from coremlscope.formats.onnx.reader import read_onnx
 from coremlscope.planning.onnxruntime.agreement import compare_with_log, count_differences
 from coremlscope.planning.onnxruntime.case import FORMATS, Format, ProviderSettings, Release
@@ -17,9 +17,16 @@ from coremlscope.planning.onnxruntime.pricing import Pricing, decide
 from coremlscope.planning.onnxruntime.rules.rule import NEWEST, OLDEST
 from coremlscope.planning.onnxruntime.rules.table import RELEASES
 from coremlscope.results.profile import Profile
-from coremlscope.results.provider import CORE_ML_PROVIDER, ProviderAgreement, ProviderLog
+from coremlscope.results.provider import (
+    CORE_ML_PROVIDER,
+    ProviderAgreement,
+    ProviderLog,
+    ProviderReport,
+)
 from coremlscope.runtime.basic_pass.preparation import SeenGraph, as_it_stands
 
+#: The suffix of ONNX models.
+ONNX_SUFFIX = ".onnx"
 #: A session whose graph differs by more of its operators is that of another model.
 _OTHER_GRAPH = 0.2
 
@@ -126,6 +133,36 @@ def add_agreement(log: ProviderLog, path: Path) -> ProviderLog:
     return log if best is None else msgspec.structs.replace(log, agreement=best[1])
 
 
+def report_session(
+    path: Path,
+    format_: Format,
+    release: str | None,
+    devices: Sequence[Device],
+    settings: Sequence[ComputeUnits],
+    shapes: Mapping[str, Sequence[int]],
+) -> ProviderReport:
+    """Returns what a session with the provider makes of an ONNX model in one format, with estimates.
+
+    Args:
+        path: The model.
+        format_: The format of Core ML models.
+        release: The release of ONNX Runtime; the newest known one for None.
+        devices: The chips and systems.
+        settings: The settings of compute units.
+        shapes: Shapes of inputs by name, and sizes of free dimensions by theirs.
+
+    Raises:
+        ModelError: The model cannot be read.
+        InputError: There is no such input or dimension.
+        UsageError: The file is no ONNX model, or the rules of the release are not known.
+    """
+    if path.suffix.lower() != ONNX_SUFFIX:
+        raise UsageError(f"{path.name} is not an ONNX model, which --format is for", "leave --format out")
+    seen, (division,) = ask_provider(path, (format_,), release=release, shapes=shapes)
+    (report,) = Pricing(seen.model, shapes, devices, settings).reports([division])
+    return report
+
+
 def add_providers(
     profile: Profile,
     path: Path,
@@ -149,7 +186,7 @@ def add_providers(
     """
     seen, divisions = ask_provider(path, formats, release=release, shapes=shapes, runs=runs)
     pricing = Pricing(seen.model, shapes or {}, devices, tuple(SETTINGS))
-    reports = tuple(pricing.report(one) for one in divisions)
+    reports = pricing.reports(divisions)
     verdicts = []
     for device in devices:
         converted = [

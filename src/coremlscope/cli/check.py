@@ -12,6 +12,7 @@ from coremlscope.base.errors import UsageError
 from coremlscope.base.writing import write_file
 from coremlscope.cli.command import Command, add_reports, add_shape, one_of, read_path
 from coremlscope.cli.lookup import add_devices
+from coremlscope.cli.providers import add_provider, session_of
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
 from coremlscope.devices.unit import SETTINGS
@@ -101,6 +102,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="the function that limits hold for (repeatable; default: every one)",
     )
     add_shape(parser)
+    add_provider(parser, "limits on devices hold for a session with it")
     parser.add_argument(
         "--config",
         metavar="FILE",
@@ -138,12 +140,15 @@ _OPTIONS = (
     "compute_units",
     "no_known_crash",
     "function",
+    "format",
+    "ort",
 )
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.studies.gate.run import check, check_project
 
+    session_of(arguments)
     limits = _limits(arguments)
     if limits and arguments.models and arguments.config is None:
         report = check(*arguments.models, strict=arguments.strict, **limits)

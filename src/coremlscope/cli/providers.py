@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 #: The words of `--format`; the first is ONNX Runtime's own default.
 _FORMATS: tuple[Format, ...] = ("neuralnetwork", "mlprogram")
 _SUFFIXES = (".onnx",)
+_BOTH = "both by default; the first is ONNX Runtime's own default"
 
 
 def is_onnx(path: object) -> TypeGuard[Path]:
@@ -24,20 +25,35 @@ def is_onnx(path: object) -> TypeGuard[Path]:
     return isinstance(path, Path) and path.suffix.lower() in _SUFFIXES and path.is_file()
 
 
-def add_provider(parser: argparse.ArgumentParser) -> None:
-    """Adds `--format` and `--ort`."""
+def add_provider(parser: argparse.ArgumentParser, doc: str = _BOTH) -> None:
+    """Adds `--format` and `--ort`.
+
+    Args:
+        parser: The verb's parser.
+        doc: What `--format` does.
+    """
     parser.add_argument(
         "--format",
         metavar="FORMAT",
         type=one_of("format", *_FORMATS),
-        help=f"for ONNX: the provider's ModelFormat: {' or '.join(_FORMATS)} (default: both; the first is"
-        " ONNX Runtime's own default)",
+        help=f"for ONNX: the provider's ModelFormat, {' or '.join(_FORMATS)}: {doc}",
     )
     parser.add_argument(
         "--ort",
         metavar="VERSION",
         help="for ONNX: the release of ONNX Runtime, 1.20 to 1.32 (default: the newest of these)",
     )
+
+
+def session_of(arguments: argparse.Namespace) -> str:
+    """Returns the name of the session that `--format` and `--ort` describe: `mlprogram-1.27`; empty for none.
+
+    Raises:
+        UsageError: There is a release without a format.
+    """
+    if arguments.ort is not None and arguments.format is None:
+        raise UsageError("--ort is of a session with one format", f"add --format {_FORMATS[1]}")
+    return "-".join(filter(None, (arguments.format, arguments.ort)))
 
 
 def check_no_provider(arguments: argparse.Namespace) -> None:

@@ -21,6 +21,7 @@ from coremlscope.cli.command import (
     write_result,
 )
 from coremlscope.cli.lookup import add_devices
+from coremlscope.cli.providers import add_provider, session_of
 from coremlscope.cli.repetitions import add_iterations, add_limits, add_random_weights, add_seed
 from coremlscope.cli.terminal import draw, draws, print_note
 
@@ -122,6 +123,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="attach a text or a number to all results (repeatable)",
     )
+    add_provider(parser, "also sessions with it, as the variant onnxruntime-FORMAT")
     _add_places(parser)
     parser.add_argument("--retry", action="store_true", help="make results again that failed before")
     add_json(parser, "the summary")
@@ -165,9 +167,11 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.studies.sweep.jobs import Measuring
     from coremlscope.studies.sweep.ray_cluster import RayRunner
     from coremlscope.studies.sweep.run import run_sweep
+    from coremlscope.studies.sweep.sessions import SESSION
 
     if arguments.on and arguments.ray is None:
         raise UsageError("only nodes of a Ray cluster have resources", "add --ray auto")
+    session = [f"{SESSION}-{name}"] if (name := session_of(arguments)) else []
     measuring = Measuring(
         iterations=arguments.iterations,
         threads=arguments.threads,
@@ -184,7 +188,7 @@ def _run(arguments: argparse.Namespace) -> int:
             measuring=measuring if arguments.measure else None,
             functions=arguments.function,
             shapes=[dict(arguments.shape)] if arguments.shape else (),
-            variants=("", *arguments.variant),
+            variants=("", *arguments.variant, *session),
             labels=dict(arguments.label),
             workers=RayRunner(arguments.ray, arguments.on) if arguments.ray else arguments.workers,
             retry=arguments.retry,

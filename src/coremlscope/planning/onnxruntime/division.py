@@ -256,7 +256,7 @@ class _Round:
         self, members: Sequence[int], readers: Mapping[str, set[int]], returned: Set[str]
     ) -> Partition:
         nodes, own = tuple(self.graph.nodes[index] for index in members), set(members)
-        made = [name for node in nodes for name in node.outputs if name]
+        made = dict.fromkeys(name for node in nodes for name in node.outputs if name)
         read = dict.fromkeys(name for node in nodes for name in node.reads())
         constants = self.graph.constants.keys()
         return Partition(

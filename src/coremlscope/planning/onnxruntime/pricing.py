@@ -44,8 +44,6 @@ _DOUBT = 2.0
 _ROUND_TRIP_S, _LEAST_TRIP_S, _MOST_TRIP_S = 75e-6, 50e-6, 100e-6
 #: Bytes a second of copies to and from a Core ML model, uncertain by a factor of 2.
 _COPIED_BPS = 5e9
-#: Fixes that are planned again.
-_PLANNED_AGAIN = 2
 #: Ratios between which a verdict is too close.
 _CLOSE = (0.67, 1.5)
 #: Operators whose work is not counted.
@@ -173,28 +171,38 @@ class Pricing:
         seconds = sum(work.get(node.outputs[0], NodeWork()).seconds(rates) for node in nodes if node.outputs)
         return Figure(seconds, seconds / _DOUBT, seconds * _DOUBT, "estimated")
 
-    def report(self, division: Division) -> ProviderReport:
-        """Returns the report of a division with estimates, by device and setting, also after fixes."""
-        report = division.report
-        estimates = self._of(division.course, report.format)
-        fixes = list(report.fixes)
-        worth = [
-            index for index, fix in enumerate(fixes) if fix.models < report.models or not report.partitions
-        ]
-        for index in worth[:_PLANNED_AGAIN] if estimates or not division.partitions else ():
-            after = self._of(division.fixed[index], report.format)
-            fixes[index] = msgspec.structs.replace(fixes[index], estimates=after)
-        return msgspec.structs.replace(report, estimates=estimates, fixes=tuple(fixes))
+    def reports(self, divisions: Sequence[Division]) -> tuple[ProviderReport, ...]:
+        """Returns the reports of divisions with estimates, by device and setting.
 
-    def _of(self, course: Course, format_: str) -> tuple[ProviderEstimate, ...]:
+        The first fix of the format that is fastest now is planned again, for the setting that is fastest.
+        """
+        reports = []
+        for one in divisions:
+            estimates = self._of(one.course, one.report.format, self._settings)
+            reports.append(msgspec.structs.replace(one.report, estimates=estimates))
+        best = min(range(len(reports)), key=lambda index: _speed(reports[index]))
+        report, division = reports[best], divisions[best]
+        if report.fixes and (report.estimates or not division.partitions):
+            first, *others = report.fixes
+            if first.models < report.models or not report.partitions:
+                fastest = min(report.estimates, key=lambda one: one.latency.value, default=None)
+                settings = self._settings if fastest is None else (fastest.compute_units,)
+                after = self._of(division.fixed[0], report.format, settings)
+                first = msgspec.structs.replace(first, estimates=after)
+                reports[best] = msgspec.structs.replace(report, fixes=(first, *others))
+        return tuple(reports)
+
+    def _of(
+        self, course: Course, format_: str, settings: Sequence[ComputeUnits]
+    ) -> tuple[ProviderEstimate, ...]:
         """Returns the estimates by device and setting; none where a part is not known."""
         if not course.partitions:
             return ()
         types, work = self._types, self._work
         if course.graph is not self._model.graph:
             types, work = self._whole(_without_partitions(course))
-        programs = [self._estimates(one, course.graph, format_, types) for one in course.partitions]
-        columns = len(self._devices) * len(self._settings)
+        programs = [self._estimates(one, course.graph, format_, types, settings) for one in course.partitions]
+        columns = len(self._devices) * len(settings)
         if any(len(one) < columns for one in programs):
             return ()
         copied = sum(
@@ -209,7 +217,7 @@ class Pricing:
         )
         found = []
         for column, first in enumerate(programs[0]):
-            device = self._devices[column // len(self._settings)]
+            device = self._devices[column // len(settings)]
             outside = self._on_cpu(course.outside, work, device)
             if outside is None:
                 return ()
@@ -218,7 +226,7 @@ class Pricing:
                 ProviderEstimate(
                     device=first.device,
                     os=first.os,
-                    compute_units=self._settings[column % len(self._settings)],
+                    compute_units=settings[column % len(settings)],
                     latency=inside + boundaries + outside,
                     inside=inside,
                     boundaries=boundaries,
@@ -229,20 +237,25 @@ class Pricing:
         return tuple(found)
 
     def _estimates(
-        self, partition: Partition, graph: Graph, format_: str, types: Mapping[str, TensorType]
+        self,
+        partition: Partition,
+        graph: Graph,
+        format_: str,
+        types: Mapping[str, TensorType],
+        settings: Sequence[ComputeUnits],
     ) -> tuple[Estimate, ...]:
         kind = _KINDS[format_]
-        key = kind, _form(partition, types, graph)
+        key = kind, settings, _form(partition, types, graph)
         if key not in self._known:
             part = Part(nodes=partition.nodes, inputs=partition.inputs, outputs=partition.outputs)
             floats = self._floats if kind == "mlProgram" else DType.FP32
             model = translate(graph, self._model.opset, part, kind=kind, floats=floats, types=types)
-            self._known[key] = self._forecast(model)
+            self._known[key] = self._forecast(model, settings)
         return self._known[key]
 
-    def _forecast(self, model: Model) -> tuple[Estimate, ...]:
+    def _forecast(self, model: Model, asked: Sequence[ComputeUnits]) -> tuple[Estimate, ...]:
         is_single = model.kind == "mlProgram" and self._floats is DType.FP32
-        settings = [_WITHOUT_ENGINE[one] if is_single else one for one in self._settings]
+        settings = [_WITHOUT_ENGINE[one] if is_single else one for one in asked]
         try:
             with sharing_bindings():
                 found = forecast(
@@ -262,6 +275,12 @@ class Pricing:
             for planned in settings
             if (device.name, str(device.os), planned) in known
         )
+
+
+def _speed(report: ProviderReport) -> tuple[float, int]:
+    """Returns the least seconds of a report, or infinity; then the fewest Core ML models after a fix."""
+    seconds = min((one.latency.value for one in report.estimates), default=float("inf"))
+    return seconds, min((fix.models for fix in report.fixes if fix.models), default=0)
 
 
 def _without_partitions(course: Course) -> Graph:

@@ -118,7 +118,7 @@ def check_model(path: Path, limits: GateLimits) -> CheckedModel:
     baseline = read_baseline(limits.baseline) if limits.baseline else None
     _require(limits, baseline)
     try:
-        maker = FigureMaker(container.read(path), limits.shapes)
+        maker = FigureMaker(container.read(path), limits)
         checks = tuple(_checks(maker, limits, baseline))
     except Exception as error:  # one model must not stop the others
         known = known_error(error, str(path))

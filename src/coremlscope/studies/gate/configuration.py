@@ -15,8 +15,9 @@ from coremlscope.base.errors import UsageError
 from coremlscope.base.folders import read_file
 from coremlscope.base.units import shown
 from coremlscope.devices import find_device
-from coremlscope.devices.unit import SETTINGS, ComputeUnits
+from coremlscope.devices.unit import SETTINGS
 from coremlscope.model.features.names import nearest
+from coremlscope.planning.onnxruntime.case import FORMATS
 from coremlscope.results.gate import FigureKind
 from coremlscope.studies.gate.limits import (
     GateLimits,
@@ -228,11 +229,15 @@ def _shapes(value: object) -> dict[str, tuple[int, ...]]:
     return {str(name): tuple(shape) for name, shape in value.items()}
 
 
-def _compute_units(value: object) -> ComputeUnits:
-    for setting in SETTINGS:
-        if value == setting:
-            return setting
-    raise UsageError(f"invalid compute units {shown(str(value))!r}", f"use one of {', '.join(SETTINGS)}")
+def _one_of(name: str, *words: str) -> Callable[[object], str]:
+    """Returns what reads one of some words."""
+
+    def read(value: object) -> str:
+        if value in words:
+            return str(value)
+        raise UsageError(f"invalid {name} {shown(str(value))!r}", f"use one of {', '.join(words)}")
+
+    return read
 
 
 #: The field of each limit, and what reads its value.
@@ -248,8 +253,10 @@ _READERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "tolerance": ("tolerance", parse_share),
     "device": ("devices", _names),
     "os": ("os", _text),
-    "compute-units": ("compute_units", _compute_units),
+    "compute-units": ("compute_units", _one_of("compute units", *SETTINGS)),
     "shape": ("shapes", _shapes),
     "function": ("functions", _names),
     "only": ("only", _figures),
+    "format": ("format", _one_of("format", *FORMATS)),
+    "ort": ("ort", _text),
 }

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from coremlscope.api.own_measurements.using import use_own
+from coremlscope.api.providers import report_session
 from coremlscope.base.errors import CoremlscopeError, UsageError
 from coremlscope.base.figures import Figure
 from coremlscope.base.units import format_bytes, format_duration, shown
@@ -27,6 +28,7 @@ from coremlscope.planning.forecast.memory import MemoryModel
 from coremlscope.planning.forecast.planner import forecast
 from coremlscope.planning.forecast.unplanned import unplanned_stages
 from coremlscope.planning.hazards.summary import describe_model
+from coremlscope.planning.onnxruntime.case import Format
 from coremlscope.results.answer import Answer
 from coremlscope.results.gate import FigureKind, Place
 from coremlscope.results.hazard import Hazard
@@ -38,12 +40,14 @@ from coremlscope.runtime.execution.pipeline import open_predictor
 from coremlscope.runtime.execution.random_weights import missing_weights
 from coremlscope.runtime.execution.sequence_lengths import choose_lengths
 from coremlscope.runtime.execution.wiring import bind_functions, bodies_of
+from coremlscope.studies.gate.limits import GateLimits
 from coremlscope.verification.outputs import Tolerance, compare_predictions
 
 #: Synthetic inputs on which outputs are compared.
 SAMPLES = 4
 #: What `known-crash` is about.
 _DEFECTS = frozenset({"crash", "wrong values"})
+_NO_PARTITION = "ONNX Runtime's Core ML provider takes nothing of it"
 #: The figures that belong to a device, its system and a setting.
 ON_DEVICES: tuple[FigureKind, ...] = ("latency", "neural-engine", "known-crash")
 
@@ -69,10 +73,11 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Placed(msgspec.Struct, frozen=True, kw_only=True):
-    """A function on a device, under a setting, or why it is not planned there."""
+    """A function on a device, under a setting, or why it is not planned there; or a session's seconds."""
 
     view: PlanView | None = None
     answer: Answer | None = None
+    session: Figure | None = None
     hazards: Sequence[Hazard] = ()
     why: str = ""
 
@@ -82,15 +87,15 @@ class FigureMaker:
 
     Args:
         model: The model.
-        shapes: Shapes of flexible inputs, for the functions that have them.
+        limits: The limits, with shapes of flexible inputs for the functions that have them.
 
     Raises:
         ModelError: Its weights are damaged.
     """
 
-    def __init__(self, model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
+    def __init__(self, model: Model, limits: GateLimits) -> None:
         check_weights(model)
-        self.model, self._given = model, shapes
+        self.model, self._given, self._limits = model, limits.shapes, limits
         self._own, _ = use_own()
         self._described: dict[str, ModelSummary] = {}
         self._shapes: dict[str, Mapping[str, Sequence[int]]] = {}
@@ -139,7 +144,28 @@ class FigureMaker:
             else:
                 alike.setdefault((place.function, place.compute_units), {})[place] = device
         for (function, setting), devices in alike.items():
-            self._forecast(function, setting, devices)
+            if self._limits.format is None:
+                self._forecast(function, setting, devices)
+            else:
+                self._ask_provider(self._limits.format, setting, devices)
+
+    def _ask_provider(self, format_: Format, setting: ComputeUnits, devices: Mapping[Place, Device]) -> None:
+        """Finds the time of sessions of ONNX Runtime, and what is known to go wrong in them."""
+        report = report_session(
+            Path(self.model.source or ""),
+            format_,
+            self._limits.ort,
+            list(devices.values()),
+            (setting,),
+            self._given,
+        )
+        seconds = {(one.device, one.os): one.latency for one in report.estimates}
+        for place, device in devices.items():
+            self._placed[place] = _Placed(
+                session=seconds.get((device.name, str(device.os))),
+                hazards=report.hazards,
+                why="nothing is known of a part of the model" if report.models else _NO_PARTITION,
+            )
 
     def _forecast(self, function: str, setting: ComputeUnits, devices: Mapping[Place, Device]) -> None:
         described = self._described[function]
@@ -252,6 +278,8 @@ def describe_place(kind: FigureKind, place: Place) -> str:
 
 def _latency(placed: _Placed) -> Found:
     answer = placed.answer
+    if placed.session is not None:
+        return Found(value=placed.session)
     if answer is None or answer.latency is None:
         return Found(why=placed.why)
     doubt, latency = next(iter(answer.trust.doubts), ""), answer.latency
@@ -267,7 +295,7 @@ def _latency(placed: _Placed) -> Found:
 def _share(placed: _Placed) -> Found:
     """Returns the share of operations on the Neural Engine, with those that the evidence does not decide."""
     if placed.view is None:
-        return Found(why=placed.why)
+        return Found(why="a session is not planned by operation" if placed.session else placed.why)
     choices = [op.choices[placed.view.compute_units] for op in placed.view.plan.ops]
     total = max(len(choices), 1)
     there = [choice for choice in choices if choice.unit == NEURAL_ENGINE]
@@ -277,7 +305,7 @@ def _share(placed: _Placed) -> Found:
 
 
 def _crashes(placed: _Placed, place: Place) -> Found:
-    if placed.view is None:
+    if placed.view is None and placed.session is None:
         return Found(why=placed.why)
     met = [hazard for hazard in placed.hazards if hazard.kind in _DEFECTS]
     certain, possible = ops_of(hazard for hazard in met if hazard.is_sure), ops_of(met)

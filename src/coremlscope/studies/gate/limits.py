@@ -10,6 +10,7 @@ import msgspec
 
 from coremlscope.base.errors import UsageError
 from coremlscope.devices.unit import ComputeUnits
+from coremlscope.planning.onnxruntime.case import Format
 from coremlscope.results.gate import FigureKind
 
 #: How much worse than a baseline a model may be, where nothing else is said.
@@ -41,6 +42,9 @@ class GateLimits(msgspec.Struct, frozen=True, kw_only=True):
         functions: The functions that the limits hold for; all if empty.
         only: The figures of the baseline that the model is held to; all if empty.
         shapes: Shapes of flexible inputs.
+        format: For ONNX models: figures on devices are those of a session of ONNX Runtime with its Core ML
+            provider in this format; None for the converted model.
+        ort: The release of ONNX Runtime; None for the newest known one.
     """
 
     latency_s: Mapping[str, float] = msgspec.field(default_factory=dict)
@@ -58,6 +62,8 @@ class GateLimits(msgspec.Struct, frozen=True, kw_only=True):
     functions: tuple[str, ...] = ()
     only: tuple[FigureKind, ...] = ()
     shapes: Mapping[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
+    format: Format | None = None
+    ort: str | None = None
 
     @property
     def all_devices(self) -> tuple[str, ...]:

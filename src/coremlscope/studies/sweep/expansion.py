@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from coremlscope import api
+from coremlscope.api.providers import ONNX_SUFFIX
 from coremlscope.base.errors import NotAModelError, UsageError
 from coremlscope.base.escaping import path_text
 from coremlscope.devices import ComputeUnits, Device, find_device
@@ -33,6 +34,7 @@ from coremlscope.studies.sweep.jobs import (
     WantedResult,
     address,
 )
+from coremlscope.studies.sweep.sessions import SESSION
 from coremlscope.studies.sweep.wanted import EVERY, Wanted, read_zoo
 
 #: A model without a file: its specification, a model that was read, or one of coremltools.
@@ -151,8 +153,11 @@ class Expander:
                 labels=wanted.labels,
                 numbers=wanted.numbers,
             )
-            yield from self._estimating(subject, wanted)
-            yield from self._measuring(subject, wanted)
+            if not variant.startswith(SESSION):
+                yield from self._estimating(subject, wanted)
+                yield from self._measuring(subject, wanted)
+            elif isinstance(source, Path) and source.suffix.lower() == ONNX_SUFFIX:
+                yield from self._estimating(subject, wanted)
 
     def _estimating(self, subject: SweptModel, wanted: Wanted) -> Iterator[SweepJob]:
         own = "" if self.own == NOTHING_OWN else hashlib.sha256(pickle.dumps(self.own)).hexdigest()

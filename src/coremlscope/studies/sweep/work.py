@@ -39,6 +39,7 @@ from coremlscope.runtime.execution.sequence_lengths import choose_lengths
 from coremlscope.studies.sweep.jobs import PickledModel, SweepJob, SweptModel, WantedResult, split_cases
 from coremlscope.studies.sweep.profiles import rows_of
 from coremlscope.studies.sweep.rows import Row
+from coremlscope.studies.sweep.sessions import SESSION, estimate_sessions
 from coremlscope.studies.variants.worker import first_line
 
 #: The file that measuring jobs lock, in the user's cache, and seconds between two tries.
@@ -91,7 +92,7 @@ def _named(subject: SweptModel, message: str) -> str:
 @contextmanager
 def _opened(subject: SweptModel) -> Iterator[api.Source]:
     """Yields the model, or its variant, which exists until the context ends."""
-    if not subject.variant:
+    if not subject.variant or subject.variant.startswith(SESSION):
         yield subject.source.read() if isinstance(subject.source, PickledModel) else subject.source
         return
     if not isinstance(subject.source, Path):
@@ -147,6 +148,8 @@ def _make_variant(source: Path, name: str, folder: Path) -> Path:
 
 
 def _estimate(job: SweepJob, source: api.Source) -> tuple[Row, ...]:
+    if job.subject.variant.startswith(SESSION) and isinstance(source, Path):
+        return tuple(estimate_sessions(job, source))
     model, function = api.read(source), job.subject.function or None
     with sharing_bindings():
         return _planned(job, model, function)
