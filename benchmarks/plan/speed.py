@@ -20,10 +20,12 @@ from coremlscope.model.ir import (
     Value,
     constant,
 )
+from coremlscope.planning.forecast.functions import planned_functions
 from coremlscope.planning.forecast.planner import place_functions, plan_functions
 from coremlscope.planning.patterns.verdict import Reason, Verdict
 from coremlscope.planning.placement.hypotheses import Planning, weigh_reasons
 from coremlscope.planning.placement.place import place
+from coremlscope.runtime.execution.wiring import bind_functions
 
 __all__ = ["large_model", "report"]
 
@@ -67,7 +69,9 @@ def report() -> str:
     start = time.perf_counter()
     place_functions(model, device, tuple(SETTINGS))
     placing = time.perf_counter() - start
-    planning = _refused(plan_functions(model, device, "cpu_and_ne")[0]["main"])
+    planning = _refused(
+        plan_functions(planned_functions(bind_functions(model)), device, "cpu_and_ne")[0]["main"]
+    )
     start = time.perf_counter()
     found = weigh_reasons(planning, "cpu_and_ne")
     again = time.perf_counter() - start

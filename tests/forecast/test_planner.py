@@ -12,9 +12,11 @@ from coremlscope.base.errors import UnsupportedModelError, UsageError
 from coremlscope.describe.model import list_operations
 from coremlscope.devices import ComputeUnits, find_device
 from coremlscope.model import ir
+from coremlscope.planning.forecast.functions import planned_functions
 from coremlscope.planning.forecast.planner import forecast, place_functions, plan_functions
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import PlanView
+from coremlscope.runtime.execution.wiring import bind_functions
 from tests.support import graphs
 from tests.support.planned_rows import rows
 
@@ -175,7 +177,7 @@ def test_equal_operations_share_their_costs() -> None:
     model = program("main")
     main = ir.Function(name="main", opset="CoreML8", graph=graphs.graph("main", (x,), ops, (z,)))
     both = replace(model, content=ir.Program(functions={"main": main}))
-    planned, _ = plan_functions(both, M1, "all")
+    planned, _ = plan_functions(planned_functions(bind_functions(both, every=True)), M1, "all")
     prices = planned["main"].prices
     assert prices["main/0"] is prices["main/1"]
     first, second = (op for op in planned["main"].placed.ops if not op.inserted)

@@ -80,12 +80,9 @@ def explain(
     if compute_units not in SETTINGS:
         raise UsageError(f"invalid compute units {compute_units!r}", f"use one of {', '.join(SETTINGS)}")
     lengths = choose_lengths(model, model.description.default, shapes or {})
-    planned, estimators = plan_functions(model, chosen, compute_units, shapes=lengths)
-    graphs = {
-        one.key: one.bound.function.graph
-        for one in planned_functions(bind_functions(model, None, lengths, every=True))
-    }
-    found = _select(planned, graphs, op)
+    functions = planned_functions(bind_functions(model, None, lengths, every=True))
+    planned, estimators = plan_functions(functions, chosen, compute_units)
+    found = _select(planned, {one.key: one.bound.function.graph for one in functions}, op)
     found.sort(key=lambda one: -(one[2].choices[compute_units].planned_ms or 0.0))
     return Explanations(
         path=str(model.source or ""),

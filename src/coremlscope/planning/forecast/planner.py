@@ -293,21 +293,13 @@ def record_prediction(
 
 
 def plan_functions(
-    model: Model,
-    device: Device,
-    setting: ComputeUnits,
-    *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    functions: Sequence[ModelFunction], device: Device, setting: ComputeUnits
 ) -> tuple[dict[str, Planning], dict[str, Estimator]]:
-    """Plans every function of a model for one device and setting, for questions about single operations.
+    """Plans functions of a model for one device and setting, for questions about single operations.
 
     Returns:
         The plans by function, and what estimates a prediction: of the model, and of each other function.
-
-    Raises:
-        InputError: A shape is not allowed.
     """
-    functions = planned_functions(bind_functions(model, None, shapes, every=True))
     kernels = Kernels([one for one in functions if one.is_main])
     (found,) = _place_on_each(functions, [device], (setting,), kernels, ())
     estimators: dict[str, Estimator] = {}
