@@ -24,6 +24,9 @@ export function sharedBeginning(names: readonly string[]): string {
   }
 }
 
+/** The last two parts of a name, which tell it from others: `_norm_weight` of `encoder_layer_12_norm_weight`; empty for names of few parts. */
+export const lastParts = (name: string): string => (/[^/_.][/_.]+[^/_.]+[/_.]+[^/_.]+$/.exec(name)?.[0] ?? "").slice(1);
+
 /** A name without the beginning that it shares with others, so that there is room for its own part. */
 export const shortName = (name: string, shared: string): string =>
   shared && name.length > SHORT && name.startsWith(shared) ? LEFT_OUT + name.slice(shared.length) : name;

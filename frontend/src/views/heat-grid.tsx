@@ -50,7 +50,7 @@ export function HeatGrid(props: {
                       <button
                         type="button"
                         aria-pressed={props.isChosen?.(target, name) ?? false}
-                        aria-label={`Show ${targetName(target)}, ${SETTING_NAMES[name]}, everywhere on the page`}
+                        title={`Show ${targetName(target)}, ${SETTING_NAMES[name]}, everywhere on the page`}
                         onClick={() => onChoose(target, name)}
                       >
                         {content}

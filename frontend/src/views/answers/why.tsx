@@ -1,5 +1,6 @@
 import { useMemo } from "preact/hooks";
-import type { ModelSummary } from "../../data/schema";
+import { NO_FILTER } from "../../data/filter";
+import type { HeldTime, ModelSummary } from "../../data/schema";
 import { plannedColumns, unitShares } from "../../data/totals";
 import { isPlanned, UNIT_NAMES } from "../../data/words";
 import { duration, fileName, percent, plural } from "../../format";
@@ -7,6 +8,7 @@ import { useReport } from "../../report";
 import { Hint } from "../../ui/hint";
 import { OriginTag } from "../../ui/origin";
 import { UnitBar } from "../../ui/units";
+import { passes } from "../layers/filter";
 import { Card } from "./card";
 
 /** How many reasons are listed. */
@@ -51,10 +53,7 @@ export function WhyNot() {
       <ul class="answer-list">
         {reasons.slice(0, REASONS).map((one) => (
           <li key={one.rule} title={one.text}>
-            <b>
-              {percent(one.share)}, {plural(one.ops, "operation")}:
-            </b>{" "}
-            {one.text} {one.example && <OpLink id={one.example} />}
+            <b>{percent(one.share)}</b>, <Operations reason={one} />: {one.text} {one.example && <OpLink id={one.example} />}
             {one.saved_s && one.saved_s.value > 0 && <span class="faint"> without it {duration(one.saved_s.value)} less</span>}
           </li>
         ))}
@@ -65,6 +64,22 @@ export function WhyNot() {
         )}
       </ul>
     </Card>
+  );
+}
+
+/** How many operations a reason concerns; a link where the table has just these under its rule. */
+function Operations(props: { reason: HeldTime }) {
+  const { ops, rule } = props.reason;
+  const report = useReport();
+  const isListed = useMemo(
+    () => report.rows.all.filter(passes(report, { ...NO_FILTER, reason: rule })).length === ops,
+    [report, rule, ops],
+  );
+  if (!isListed) return <>{plural(ops, "operation")}</>;
+  return (
+    <button type="button" class="link" onClick={() => report.showOnly({ reason: rule })}>
+      {plural(ops, "operation")}
+    </button>
   );
 }
 

@@ -1,4 +1,5 @@
 import { isFold, type Part } from "../../data/folding";
+import { lastParts } from "../../data/names";
 import type { Row } from "../../data/rows";
 
 /** Parts of names that so many of the names begin or end with are left out. */
@@ -50,8 +51,13 @@ function shared(names: readonly string[]): string {
   }
 }
 
-/** Shortens a text at its beginning: names differ at their end. */
-export const ending = (text: string, most: number): string => (text.length <= most ? text : `…${text.slice(1 - most)}`);
+/** Shortens a name in its middle; its last two parts stay whole where they have room. */
+export function shortenName(name: string, most: number): string {
+  if (name.length <= most) return name;
+  const tail = lastParts(name);
+  const kept = tail.length > 0 && tail.length < most ? tail.length : Math.ceil(most / 2);
+  return `${name.slice(0, most - 1 - kept)}…${name.slice(-kept)}`;
+}
 
 /** Shortens a text at its end. */
 export const shorten = (text: string, most: number): string => (text.length <= most ? text : `${text.slice(0, most - 1)}…`);

@@ -4,7 +4,7 @@ import { UNIT_SHORT } from "../../data/words";
 import { plural } from "../../format";
 import { HEIGHT, WIDTH } from "../../layout/shapes";
 import { type Look, typeOf, UNIT_ORDER, wordsOf } from "./look";
-import { ending, shorten } from "./names";
+import { shorten, shortenName } from "./names";
 
 /** An operation with its unit, key attributes, name, result and time, or a fold of operations. */
 export function Node(props: {
@@ -20,6 +20,8 @@ export function Node(props: {
   const { part, look } = props;
   const title = isFold(part) ? part.title : typeOf(part);
   const unit = onlyUnit(look.units);
+  // Where the result and the time have no room on one line, the time stands next to the name.
+  const isRoomy = isFold(part) || part.output.length + look.time.length < 29;
   return (
     <g
       id={nodeId(part)}
@@ -48,12 +50,12 @@ export function Node(props: {
         </text>
       )}
       <text class="node-detail" x={15} y={35}>
-        {isFold(part) ? plural(part.rows.length, "operation") : ending(props.name, 28)}
+        {isFold(part) ? plural(part.rows.length, "operation") : shortenName(props.name, isRoomy ? 28 : 27 - look.time.length)}
       </text>
       <text class="node-detail" x={15} y={52}>
-        {isFold(part) ? "" : shorten(part.output, 29 - look.time.length)}
+        {isFold(part) ? "" : shorten(part.output, isRoomy ? 29 - look.time.length : 28)}
       </text>
-      <text class={`node-figure ${look.time === "same" ? "node-same" : ""}`} x={WIDTH - 9} y={52}>
+      <text class={`node-figure ${look.time === "same" ? "node-same" : ""}`} x={WIDTH - 9} y={isRoomy ? 52 : 35}>
         {look.time}
       </text>
     </g>

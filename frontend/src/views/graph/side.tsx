@@ -5,7 +5,7 @@ import type { Switch } from "../../data/lanes";
 import { duration, share } from "../../format";
 import { useReport } from "../../report";
 import { breakWords, type Looks } from "./look";
-import { ending, type Names } from "./names";
+import { type Names, shortenName } from "./names";
 
 const SLOWEST = 10;
 
@@ -34,7 +34,7 @@ export function Side(props: { drawing: Drawing; looks: Looks; names: Names; chan
                 <button type="button" class="link" onClick={() => select(one.id)}>
                   {breakWords([one])}
                 </button>
-                <span class="faint">{ending(rows.byId.get(one.id)?.name ?? "", 18)}</span>
+                <span class="faint">{shortenName(rows.byId.get(one.id)?.name ?? "", 18)}</span>
               </li>
             ))}
           </ol>
@@ -49,7 +49,7 @@ export function Side(props: { drawing: Drawing; looks: Looks; names: Names; chan
             {slowest.map((part) => (
               <li key={part.id}>
                 <button type="button" class="link" onClick={() => go(part)}>
-                  {ending(names.of(part), 20)}
+                  {shortenName(names.of(part), 20)}
                 </button>
                 <span>
                   {duration(looks.of(part).seconds)} <span class="faint">{share(looks.of(part).seconds / total)}</span>

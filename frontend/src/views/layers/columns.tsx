@@ -1,4 +1,5 @@
 import type { ComponentChildren } from "preact";
+import type { Remedy } from "../../data/placement";
 import { idsOf, type Row } from "../../data/rows";
 import { BOUND_WORDS, UNIT_SHORT } from "../../data/words";
 import { bytes, cost, count, duration, share } from "../../format";
@@ -156,7 +157,7 @@ function describing({ placement, table, rows }: Report, attributesOf: (row: Row)
       width: fitting(
         rows.all.map((row) => row.output),
         116,
-        280,
+        210,
       ),
       cell: (row) => <span class="mono dim">{row.output}</span>,
     },
@@ -166,8 +167,8 @@ function describing({ placement, table, rows }: Report, attributesOf: (row: Row)
       key: "reason",
       title: "Why not on a faster unit",
       hint: "The first reason; the others are in the details",
-      width: "minmax(200px, 2.5fr)",
-      cell: (row) => (row.column < 0 ? null : <span class="dim">{placement.obstacles(row.column)[0]?.text}</span>),
+      width: "minmax(132px, 1fr)",
+      cell: (row) => <ReasonChip reason={row.column < 0 ? undefined : placement.obstacles(row.column)[0]} />,
     });
   }
   columns.push(
@@ -191,6 +192,15 @@ function describing({ placement, table, rows }: Report, attributesOf: (row: Row)
     },
   );
   return columns;
+}
+
+/** A reason by its rule, with the sentence on hover. */
+function ReasonChip({ reason }: { reason: Remedy | undefined }) {
+  return reason ? (
+    <span class="chip" title={reason.text}>
+      {reason.rule}
+    </span>
+  ) : null;
 }
 
 function typeCell(row: Row, attributes: string) {

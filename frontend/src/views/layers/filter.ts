@@ -22,11 +22,38 @@ export function mainTime(report: Pick<Report, "times" | "placement">): TimeKey |
 export function arrange(report: Report, filter: Filter, sort: Sort, folded: ReadonlySet<string>): Row[] {
   const passing = report.rows.all.filter(passes(report, filter));
   if (sort.key === "order") {
-    const isFiltered = (Object.keys(NO_FILTER) as (keyof Filter)[]).some((key) => filter[key] !== "");
-    const shown = isFiltered ? passing : passing.filter((row) => !isHidden(row, folded));
+    const shown = passesAll(filter) ? passing.filter((row) => !isHidden(row, folded)) : passing;
     return sort.descending ? shown.reverse() : shown;
   }
   return sorted(report, passing, sort);
+}
+
+/** Whether a filter lets every row pass. */
+export const passesAll = (filter: Filter): boolean => (Object.keys(NO_FILTER) as (keyof Filter)[]).every((key) => filter[key] === "");
+
+/** Rows of which those that a table shows alike are one, with how many each stands for; `opened` ones stay apart. */
+export function joinEqual(
+  { table, estimate, groups, kernels, placement }: Report,
+  all: readonly Row[],
+  attributesOf: (row: Row) => string,
+  opened: ReadonlySet<string>,
+): { rows: Row[]; times: ReadonlyMap<string, number> } {
+  const first = new Map<string, Row>();
+  const times = new Map<string, number>();
+  const rows = all.filter((row) => {
+    const { op, column, kernel, group } = row;
+    const members = (kernels[kernel] ?? groups[group])?.ops ?? [];
+    const seconds = [estimate?.kernel_s[kernel], groups[group]?.wall_s].map((one) => one?.toPrecision(3));
+    const planned = column >= 0 && placement ? [placement.unit(column), placement.obstacles(column)[0]?.rule] : [];
+    const work = [table.flops[op], table.weight_bytes[op], members.length, members[0] === op];
+    const key = [row.type, row.layerType, row.output, row.status, row.kind, attributesOf(row), ...seconds, ...planned, ...work].join();
+    const known = first.get(key);
+    if (!known) first.set(key, row);
+    const shown = known ?? row;
+    times.set(shown.id, (times.get(shown.id) ?? 0) + 1);
+    return !known || opened.has(known.id);
+  });
+  return { rows, times };
 }
 
 /** Whether a row passes a filter. */

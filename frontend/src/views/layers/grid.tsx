@@ -1,6 +1,6 @@
 import { Component, type ComponentProps } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { shortName } from "../../data/names";
+import { lastParts, shortName } from "../../data/names";
 import type { Row } from "../../data/rows";
 import { useReport } from "../../report";
 import { onPrint } from "../../ui/print";
@@ -10,13 +10,17 @@ import type { Column } from "./columns";
 import type { Sort, SortKey } from "./filter";
 
 const ROW_HEIGHT = 30;
-const NAME_WIDTH = "minmax(150px, 1fr)";
+const NAME_WIDTH = "minmax(150px, 2fr)";
 /** The number of rows that are printed. */
 const PRINTED = 400;
 
 /** A table that renders only the rows in view. Up and down move the selection, left and right fold, Escape clears it. */
 export function Grid(props: {
   rows: Row[];
+  /** How many equal rows each one stands for, where that is not one. */
+  times: ReadonlyMap<string, number>;
+  /** Shows the rows that one stands for. */
+  onOpen: (id: string) => void;
   columns: Column[];
   sort: Sort;
   onSort: (sort: Sort) => void;
@@ -110,6 +114,8 @@ export function Grid(props: {
             <Line
               key={row.id}
               row={row}
+              times={props.times.get(row.id) ?? 1}
+              onOpen={props.onOpen}
               place={from + index}
               columns={columns}
               isSelected={row.id === selected}
@@ -129,6 +135,8 @@ export function Grid(props: {
 
 interface LineProps {
   row: Row;
+  times: number;
+  onOpen: (id: string) => void;
   place: number;
   columns: Column[];
   isSelected: boolean;
@@ -141,9 +149,10 @@ interface LineProps {
 /** A row. Rows that stay in view are not rendered again on scrolling. */
 class Line extends Component<LineProps> {
   override shouldComponentUpdate(next: LineProps): boolean {
-    const { row, place, columns, isSelected, isTree, isFolded } = this.props;
+    const { row, times, place, columns, isSelected, isTree, isFolded } = this.props;
     return (
       row !== next.row ||
+      times !== next.times ||
       place !== next.place ||
       columns !== next.columns ||
       isSelected !== next.isSelected ||
@@ -152,7 +161,7 @@ class Line extends Component<LineProps> {
     );
   }
 
-  override render({ row, place, columns, isSelected, isTree, isFolded, onSelect, onToggle }: LineProps) {
+  override render({ row, times, onOpen, place, columns, isSelected, isTree, isFolded, onSelect, onToggle }: LineProps) {
     return (
       <div
         id={`row-${place}`}
@@ -162,7 +171,7 @@ class Line extends Component<LineProps> {
         aria-selected={isSelected}
         onClick={() => onSelect(isSelected ? null : row.id)}
       >
-        <Name row={row} isTree={isTree} isFolded={isFolded} onToggle={onToggle} />
+        <Name row={row} times={times} onOpen={onOpen} isTree={isTree} isFolded={isFolded} onToggle={onToggle} />
         {columns.map((column) => (
           <div key={column.key} role="gridcell" class={cellClass(column)}>
             {column.cell(row)}
@@ -175,10 +184,13 @@ class Line extends Component<LineProps> {
 
 const cellClass = (column: Column): string => `cell${column.isNumber ? " number" : ""}${column.isNarrow ? " narrow" : ""}`;
 
-function Name(props: { row: Row; isTree: boolean; isFolded: boolean; onToggle: (id: string) => void }) {
-  const { row } = props;
+function Name(props: Pick<LineProps, "row" | "times" | "onOpen" | "isTree" | "isFolded" | "onToggle">) {
+  const { row, times } = props;
   const { rows } = useReport();
   const name = row.layer || row.name;
+  // A name is cut in its middle: its last two parts stay whole.
+  const shown = shortName(name, rows.shared);
+  const tail = lastParts(shown);
   return (
     <div
       role="gridcell"
@@ -201,7 +213,22 @@ function Name(props: { row: Row; isTree: boolean; isFolded: boolean; onToggle: (
           {props.isFolded ? "▸" : "▾"}
         </button>
       )}
-      <span class="ellipsis">{shortName(name, rows.shared)}</span>
+      <span class="ellipsis">{shown.slice(0, shown.length - tail.length)}</span>
+      <span>{tail}</span>
+      {times > 1 && (
+        <button
+          type="button"
+          class="chip chip-times"
+          tabIndex={-1}
+          title={`one of ${times} equal rows; show all`}
+          onClick={(event) => {
+            event.stopPropagation();
+            props.onOpen(row.id);
+          }}
+        >
+          × {times}
+        </button>
+      )}
       {row.layerType && <span class="chip">{row.layerType}</span>}
     </div>
   );

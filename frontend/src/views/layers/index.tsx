@@ -14,7 +14,7 @@ import { Section } from "../../ui/section";
 import { useWidth } from "../../ui/width";
 import { ColumnMenu, inOrder, moved, USUAL, useArrangement } from "./arrangement";
 import { columnsOf, compactColumns } from "./columns";
-import { arrange, mainTime, type Sort, sortValue } from "./filter";
+import { arrange, joinEqual, mainTime, passesAll, type Sort, sortValue } from "./filter";
 import { Filters } from "./filters";
 import { Grid } from "./grid";
 import { Groups } from "./groups";
@@ -30,9 +30,17 @@ export function Layers() {
   const [arrangement, arrangeColumns] = useArrangement(times ? WITHOUT_PLANNED : USUAL);
   const [ref, width] = useWidth<HTMLDivElement>(1000);
   const isCompact = width < COMPACT;
+  const [isOnce, setOnce] = useState(true);
   const [folded, setFolded] = useState<ReadonlySet<string>>(new Set<string>());
   // biome-ignore lint/correctness/useExhaustiveDependencies: the order depends on these parts of the report only.
-  const shown = useMemo(() => arrange(report, filter, sort, folded), [rows, placement, estimate, filter, sort, folded]);
+  const all = useMemo(() => arrange(report, filter, sort, folded), [rows, placement, estimate, filter, sort, folded]);
+  const [opened, setOpened] = useState<ReadonlySet<string>>(new Set<string>());
+  const isJoined = isOnce && sort.key !== "order" && passesAll(filter);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what the report changes is in the rows.
+  const { rows: shown, times: equals } = useMemo(
+    () => (isJoined ? joinEqual(report, all, attributesOf, opened) : { rows: all, times: NONE }),
+    [all, isJoined, attributesOf, opened],
+  );
   // biome-ignore lint/correctness/useExhaustiveDependencies: the columns depend on these parts of the report only.
   const every = useMemo(() => columnsOf(report, largest(report), attributesOf), [rows, placement, estimate, attributesOf]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: as above.
@@ -48,7 +56,8 @@ export function Layers() {
   // biome-ignore lint/correctness/useExhaustiveDependencies: a later filter or fold may hide the selected row.
   useEffect(() => {
     if (selected && !shown.some((row) => row.id === selected)) {
-      setFilter(NO_FILTER);
+      if (all.some((row) => row.id === selected)) setOnce(false);
+      else setFilter(NO_FILTER);
       setFolded(new Set<string>());
     }
   }, [selected]);
@@ -64,7 +73,7 @@ export function Layers() {
       return { ...old, widths: pixels === null ? others : { ...others, [key]: pixels } };
     });
   const tree = useRef<[TreeNode, string] | null>(null);
-  const cells = () => (isTable || !tree.current ? toCells(report, shown) : treeCells(...tree.current));
+  const cells = () => (isTable || !tree.current ? toCells(report, all) : treeCells(...tree.current));
   return (
     <Section
       id="layers"
@@ -91,6 +100,17 @@ export function Layers() {
           value={sort.key === "order" ? "order" : "most"}
           onChange={(order) => setSort(order === "order" ? PROGRAM_ORDER : mostFirst(report))}
         />
+        {isTable && sort.key !== "order" && passesAll(filter) && (
+          <Choice
+            label="Equal rows"
+            options={EQUALS}
+            value={isOnce ? "once" : "each"}
+            onChange={(one) => {
+              setOnce(one === "once");
+              setOpened(new Set<string>());
+            }}
+          />
+        )}
         {!isCompact && isTable && (
           <ColumnMenu columns={every} usual={times ? WITHOUT_PLANNED : USUAL} arrangement={arrangement} onChange={arrangeColumns} />
         )}
@@ -99,6 +119,8 @@ export function Layers() {
         {isTable ? (
           <Grid
             rows={shown}
+            times={equals}
+            onOpen={(id) => setOpened((old) => new Set([...old, id]))}
             columns={columns}
             sort={sort}
             onSort={setSort}
@@ -121,7 +143,7 @@ export function Layers() {
       {isTable && (
         <div class="layers-foot">
           <p class="dim" aria-live="polite">
-            {summary(report, shown)}
+            {summary(report, all)}
           </p>
           {placement && <MarkLegend />}
         </div>
@@ -136,6 +158,11 @@ const VIEWS = [
   ["icicle", "Icicle"],
   ["flame", "Flame"],
 ] as const;
+const EQUALS = [
+  ["once", "Equal rows once"],
+  ["each", "Every row"],
+] as const;
+const NONE: ReadonlyMap<string, number> = new Map();
 const NO_WIDTHS = {};
 /** Where there are times, what a plan charges is shown only on request. */
 const WITHOUT_PLANNED = { ...USUAL, hidden: ["planned"] };

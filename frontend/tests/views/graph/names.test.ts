@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { ending, Names, shorten } from "../../../src/views/graph/names";
+import { Names, shorten, shortenName } from "../../../src/views/graph/names";
 import { rowsOf } from "../../fixtures";
 
 const names = (...all: string[]): string[] => {
@@ -19,8 +19,9 @@ it("keeps names that share nothing, and never leaves nothing", () => {
   expect(names()).toEqual([]);
 });
 
-it("shortens at the beginning, or at the end", () => {
-  expect(ending("encoder_layer_12_norm", 8)).toBe("…12_norm");
-  expect(ending("short", 12)).toBe("short");
+it("shortens in the middle, or at the end", () => {
+  expect(shortenName("encoder_layer_12_norm", 8)).toBe("enc…norm");
+  expect(shortenName("encoder_layer_12_norm", 14)).toBe("encod…_12_norm");
+  expect(shortenName("short", 12)).toBe("short");
   expect(shorten("encoder", 4)).toBe("enc…");
 });
