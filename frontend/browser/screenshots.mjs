@@ -1,26 +1,31 @@
-// The pictures of the README: node browser/screenshots.mjs CHROMIUM PAGE FOLDER
+// The pictures of the documentation: node browser/screenshots.mjs CHROMIUM FOLDER_OF_PAGES FOLDER
+// Each page of the first folder (`compare.html`) becomes a picture of its first view (`compare.webp`).
+import { readdir, writeFile } from "node:fs/promises";
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
 
-const [executablePath, url, folder] = process.argv.slice(2);
-const PICTURES = [
-  { name: "report", colorScheme: "light" },
-  { name: "report-layers", colorScheme: "dark", at: "#layers", press: ".grid-body .grid-row >> nth=7" },
-  { name: "report-units", colorScheme: "light", at: "#settings" },
-];
+const [executablePath, pages, folder] = process.argv.slice(2);
+/** What the picture shows of a page, where that is not its beginning. */
+const PARTS = { units: "#settings", graph: "#graph" };
+const HEIGHTS = { report: 800, check: 560, recording: 720 };
 
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
-for (const { name, colorScheme, at, press } of PICTURES) {
-  const page = await browser.newPage({ viewport: { width: 1280, height: 800 }, colorScheme });
-  await page.goto(url);
-  if (press) await page.locator(press).click();
-  // The click brings the middle of a wide row into view.
-  await page.evaluate(() => document.querySelector(".grid-scroll")?.scrollTo({ left: 0, behavior: "instant" }));
-  await page.mouse.move(5, 5);
+for (const file of (await readdir(pages)).filter((name) => name.endsWith(".html"))) {
+  const name = file.replace(/\.html$/, "");
+  const viewport = { width: 1280, height: HEIGHTS[name] ?? 640 };
+  const page = await browser.newPage({ viewport, colorScheme: "light", reducedMotion: "reduce" });
+  await page.goto(pathToFileURL(resolve(pages, file)).href);
   // Twice: what lies above takes its size when it first comes into view.
-  for (let time = 0; at && time < 2; time++) {
-    await page.evaluate((place) => document.querySelector(place).scrollIntoView({ behavior: "instant" }), at);
-    await page.waitForTimeout(500);
+  for (let time = 0; time < 2; time++) {
+    await page.evaluate((part) => part && document.querySelector(part).scrollIntoView({ behavior: "instant" }), PARTS[name]);
+    await page.waitForTimeout(1500);
   }
-  await page.screenshot({ path: `${folder}/${name}.png` });
+  const session = await page.context().newCDPSession(page);
+  // The first screen is also what others show of the site, and not all of them read WebP.
+  const format = name === "report" ? "png" : "webp";
+  const { data } = await session.send("Page.captureScreenshot", format === "webp" ? { format, quality: 82 } : { format });
+  await writeFile(`${folder}/${name}.${format}`, Buffer.from(data, "base64"));
+  await page.close();
 }
 await browser.close();
