@@ -146,6 +146,10 @@ def test_a_sound_stack_is_no_trouble(text: str) -> None:
             "3   Espresso               0x35bb2f154         EspressoLight::espresso_plan::submit_ane\n",
             ["crash-in-core-ml"],
         ),
+        (
+            "crash stack:\n0  Espresso    0x1b3d38c10 Espresso::cpu_context_transfer_algo_t::check(x)\n",
+            ["crash-in-core-ml"],
+        ),
         ("    frame #5: 0x2423f4414 libBNNS.dylib`BNNSGraphContextExecute_v2 + 480", ["bnns-execute"]),
         ("SIGSEGV in libBNNS vadd_fp16_sme_internal", ["bnns-matrix-unit"]),
     ],

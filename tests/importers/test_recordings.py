@@ -167,9 +167,16 @@ def test_recordings_themselves_are_for_instruments(tmp_path: Path) -> None:
     assert "xctrace export" in caught.value.hint
 
 
-def test_logs_and_crash_reports_are_for_doctor(tmp_path: Path) -> None:
-    path = tmp_path / "python3.ips"
-    path.write_text('{"bug_type": "309"}\n{"exception": {}}\n')
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("python3.ips", '{"bug_type": "309"}\n{"exception": {}}\n'),
+        ("console.txt", "[espresso] [Espresso::handle_ex_plan] exception=ANECF error:\n"),
+    ],
+)
+def test_logs_and_crash_reports_are_for_doctor(name: str, text: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(text)
     with pytest.raises(UsageError, match="of no format") as caught:
         import_files([path])
     assert "coremlscope doctor" in caught.value.hint

@@ -65,8 +65,10 @@ def test_stacks_tell_the_functions_of_each_unit(
 ) -> None:
     stacks = read_stacks(text.splitlines())
     assert stacks.total == total
-    assert stacks.units == {"neural_engine": engine, "cpu": cpu}
-    functions = {(unit, name): count for (unit, name, _), count in stacks.frames.items()}
+    assert (stacks.passing("neural_engine"), stacks.passing("cpu")) == (engine, cpu)
+    functions = {
+        (unit, name): count for (unit, name, _), count in stacks.frames.items() if unit != "Espresso"
+    }
     assert functions == {
         ("neural_engine", "-[_ANEClient evaluate:error:]"): engine,
         ("cpu", "BNNSFilterApply"): cpu,
@@ -99,10 +101,11 @@ _VISION = """\
 def test_stacks_tell_layers_and_what_converts_images() -> None:
     stacks = read_stacks(_VISION.splitlines())
     assert stacks.total == 2
-    assert stacks.units == {"neural_engine": 1}
-    assert stacks.layers == {
-        ("Vision", ""): 2,
-        ("Core ML", ""): 1,
-        ("Espresso", ""): 1,
-        ("conversion of images", "vImageScale_ARGB8888"): 1,
-    }
+    passed = {name: stacks.passing(name) for name in ("neural_engine", "Vision", "Core ML", "Espresso")}
+    assert passed == {"neural_engine": 1, "Vision": 2, "Core ML": 1, "Espresso": 1}
+    assert ("conversion of images", "vImageScale_ARGB8888") in {frame[:2] for frame in stacks.frames}
+
+
+def test_the_compiler_of_the_neural_engine_is_its_software() -> None:
+    stacks = read_stacks(["frame #0: 0x1951b6c6c Espresso`Espresso::ANECompilerEngine::is_valid(x) + 224"])
+    assert stacks.passing("neural_engine") == 1

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from coremlscope.base.errors import UsageError
 from coremlscope.base.findings import Finding
 from coremlscope.base.units import escape_controls
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE
 from coremlscope.formats.recordings.activity import unit_samples
-from coremlscope.formats.recordings.stacks import LAYERS, PastedStacks, is_frame, read_stacks
+from coremlscope.formats.recordings.stacks import CONVERSION, LAYERS, PastedStacks, is_frame, read_stacks
 from coremlscope.interop.listing import Imported, ListingOrigin
 from coremlscope.interop.phases import measurement_of
 from coremlscope.interop.source import SourceFile
 from coremlscope.results.recording import Recording
 
 #: What frames of a unit's software belong to, and how many functions are named.
-_LIBRARIES = {CPU: "BNNS", GPU: "Metal and MPSGraph", NEURAL_ENGINE: "the Neural Engine's client"}
+_LIBRARIES: Mapping[str, str] = {
+    CPU: "BNNS",
+    GPU: "Metal and MPSGraph",
+    NEURAL_ENGINE: "the Neural Engine's client",
+}
 _LISTED = 3
 
 
@@ -38,7 +43,7 @@ def read(source: SourceFile, origin: ListingOrigin) -> Imported:
         raise UsageError(f"{source.name} has no call stack", "paste the lines with the frames, unchanged")
     recording = Recording(
         tool="call stacks",
-        samples=unit_samples(stacks.units, stacks.frames),
+        samples=unit_samples(stacks.frames),
         total_samples=stacks.total,
     )
     measured = measurement_of(origin, {}, recording=recording)
@@ -49,12 +54,17 @@ def read(source: SourceFile, origin: ListingOrigin) -> Imported:
 def _findings(stacks: PastedStacks) -> Iterator[Finding]:
     """Says which layers the stacks pass, from the app inwards, and what converts images in them."""
     of = f"of {stacks.total}"
-    layers = [f"{layer} {n}" for layer in LAYERS if (n := stacks.layers[layer, ""])]
-    if layers:
-        units = [f"{_LIBRARIES[unit]} {count}" for unit, count in sorted(stacks.units.items())]
-        text = f"Stacks {of} with frames of each layer, from the app inwards: {', '.join([*layers, *units])}."
+    passed = {
+        name: n for name in (*LAYERS, *_LIBRARIES) if name != CONVERSION and (n := stacks.passing(name))
+    }
+    if passed.keys() & LAYERS.keys():
+        listed = ", ".join(f"{_LIBRARIES.get(name, name)} {n}" for name, n in passed.items())
+        text = f"Stacks {of} with frames of each layer, from the app inwards: {listed}."
         yield Finding(id="stack-layers", severity="info", text=text)
-    converting = sorted(((n, name) for (_, name), n in stacks.layers.items() if name), reverse=True)
+    functions: Counter[str] = Counter()
+    for (layer, function, _), n in stacks.frames.items():
+        functions[function] += n * (layer == CONVERSION)
+    converting = sorted(((n, name) for name, n in functions.items() if n), reverse=True)
     if converting:
         named = ", ".join(f"{escape_controls(name)} ({n})" for n, name in converting[:_LISTED])
         text = f"Images are resized or converted in {sum(n for n, _ in converting)} {of} stacks: {named}."

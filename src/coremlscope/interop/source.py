@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +17,8 @@ from coremlscope.base.site import page
 
 #: Larger files are refused where all of a file is kept: an analytics.mil of 10,000 operations has some 10 MB.
 _MOST_BYTES = 256 << 20
+#: A JSON object or list: logs begin with `[espresso] …` too.
+_JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*(?:[\[{\"\]\d-]|true|false|null|$))")
 _HEAD_BYTES = 1 << 16
 _CHUNK_BYTES = 1 << 20
 #: More operations than any model has.
@@ -71,7 +74,7 @@ class SourceFile:
         """True if it begins as a JSON object or list, which may be damaged; not for objects by line."""
         if self.path.suffix == ".mil" or self.has_lines_of_json:
             return False
-        return self.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
+        return _JSON.match(self.head) is not None
 
     @cached_property
     def has_lines_of_json(self) -> bool:

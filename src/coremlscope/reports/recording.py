@@ -30,8 +30,13 @@ def recording_section(recording: Recording | None) -> Iterator[Block]:
         Column("of"),
     )
     lines = map(Text, _recording_lines(recording))
-    remark = "measured in a recording, which slows the run down"
-    yield Folded("Busy units", remark, (Table(columns, _recording_rows(recording)), *lines))
+    # Pasted stacks are of no recording: they have no tables.
+    heading = (
+        ("Busy units", "measured in a recording, which slows the run down")
+        if recording.units or recording.tables
+        else ("Call stacks", "")
+    )
+    yield Folded(*heading, (Table(columns, _recording_rows(recording)), *lines))
 
 
 def energy_section(energy: Energy | None) -> Iterator[Block]:

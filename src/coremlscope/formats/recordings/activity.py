@@ -13,6 +13,7 @@ import numpy as np
 from coremlscope.base.findings import Finding
 from coremlscope.devices.unit import CPU, ComputeUnit
 from coremlscope.formats.recordings.export import CORE_AI, CORE_ML, KINDS, Contents, Export, Table
+from coremlscope.formats.recordings.stacks import UNIT_BITS
 from coremlscope.formats.recordings.values import MISSING
 from coremlscope.results.recording import ActivityPart, FrameSamples, Recording, UnitActivity, UnitSamples
 from coremlscope.results.statistics import summarize
@@ -281,34 +282,30 @@ def _holds_samples(table: Table) -> bool:
 
 def samples_of(exports: Sequence[Export]) -> tuple[UnitSamples, ...]:
     """The samples of call stacks by unit."""
-    frames: Counter[tuple[ComputeUnit, str, str]] = Counter()
-    totals: Counter[ComputeUnit] = Counter()
+    frames: Counter[tuple[str, str, str]] = Counter()
     for export in exports:
         texts = [*export.texts.all(), ""]  # MISSING is the last one.
         for table in export.tables.values():
-            totals.update(table.samples)
             for (unit, frame, thread), count in table.frames.items():
                 frames[unit, texts[frame], texts[max(thread, MISSING)]] += count
-    return unit_samples(totals, frames)
+    return unit_samples(frames)
 
 
-def unit_samples(
-    totals: Mapping[ComputeUnit, int], frames: Mapping[tuple[ComputeUnit, str, str], int]
-) -> tuple[UnitSamples, ...]:
+def unit_samples(frames: Mapping[tuple[str, str, str], int]) -> tuple[UnitSamples, ...]:
     """Samples by unit, with the most frequent functions.
 
     Args:
-        totals: Samples by unit.
-        frames: Samples by unit, innermost function of its software, and thread.
+        frames: Samples by unit, innermost function of its software, and thread. A sample has one of a unit.
     """
     listed = sorted(frames.items(), key=lambda one: (-one[1], one[0]))
+    found = {
+        unit: [FrameSamples(name, thread, n) for (owner, name, thread), n in listed if owner == unit]
+        for unit in UNIT_BITS
+    }
     return tuple(
-        UnitSamples(
-            unit,
-            count,
-            tuple(FrameSamples(name, thread, n) for (u, name, thread), n in listed if u == unit)[:_LISTED],
-        )
-        for unit, count in sorted(totals.items())
+        UnitSamples(unit, sum(one.samples for one in own), tuple(own[:_LISTED]))
+        for unit, own in found.items()
+        if own
     )
 
 

@@ -144,7 +144,6 @@ class Table:
         labels: Indices of texts; MISSING for none.
         processes: Likewise.
         models: Likewise.
-        samples: By unit, how many stacks have frames of its software.
         frames: The same by unit, the innermost such frame and the thread, as indices of texts.
     """
 
@@ -155,7 +154,6 @@ class Table:
     labels: array[int] = field(default_factory=lambda: array("q"))
     processes: array[int] = field(default_factory=lambda: array("q"))
     models: array[int] = field(default_factory=lambda: array("q"))
-    samples: dict[ComputeUnit, int] = field(default_factory=dict)
     frames: dict[tuple[ComputeUnit, int, int], int] = field(default_factory=dict)
 
 
@@ -405,7 +403,6 @@ class _Reader:
             frames = _NO_FRAMES if stack == MISSING else self._stacks[stack]
             for unit, text in zip(UNIT_BITS, frames, strict=True):
                 if text != MISSING:
-                    table.samples[unit] = table.samples.get(unit, 0) + 1
                     key = unit, text, cells.get("thread", MISSING)
                     table.frames[key] = table.frames.get(key, 0) + 1
             return

@@ -20,7 +20,7 @@ UNIT_BITS: Final[Mapping[ComputeUnit, int]] = {CPU: 1, GPU: 2, NEURAL_ENGINE: 4}
 _SOFTWARE: tuple[tuple[int, re.Pattern[str]], ...] = (
     (1, re.compile(r"BNNS|\bbnns")),
     (2, re.compile(r"(?<![A-Za-z])(?:MTL|MPS)[A-Z_]|MetalPerformanceShaders|\bAGX[A-Z]|^Metal$")),
-    (4, re.compile(r"H11ANE|ANERuntimeEngine|AppleNeuralEngine|ANEServices|(?<![A-Za-z])_ANE[A-Z]")),
+    (4, re.compile(r"H11ANE|ANE(?:Runtime|Compiler)|AppleNeuralEngine|ANEServices|(?<![A-Za-z])_ANE[A-Z]")),
 )
 #: Layers of software from the app inwards, and those who resize or convert an image, by symbol or binary.
 LAYERS: Final[Mapping[str, re.Pattern[str]]] = {
@@ -71,26 +71,21 @@ class PastedStacks:
 
     Attributes:
         total: How many stacks there are; of `sample`, how many samples.
-        units: By unit, how many have frames of its software.
-        frames: By unit, the innermost such function, and the thread.
-        layers: By layer of software above the units, and function of `CONVERSION`, how many have it.
+        frames: By unit or layer of `LAYERS`, its innermost function and the thread: how many have it.
     """
 
     total: int = 0
-    units: Counter[ComputeUnit] = field(default_factory=Counter)
-    frames: Counter[tuple[ComputeUnit, str, str]] = field(default_factory=Counter)
-    layers: Counter[tuple[str, str]] = field(default_factory=Counter)
+    frames: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
     def add(self, found: Mapping[str, str], thread: str, count: int = 1) -> None:
         """Adds a stack, given the innermost function of each layer's and unit's software in it."""
         self.total += count
-        for unit in UNIT_BITS:
-            if unit in found:
-                self.units[unit] += count
-                self.frames[unit, found[unit], thread] += count
-        for layer in LAYERS:
-            if layer in found:
-                self.layers[layer, found[layer] if layer == CONVERSION else ""] += count
+        for software, function in found.items():
+            self.frames[software, function, thread] += count
+
+    def passing(self, software: str) -> int:
+        """How many stacks have frames of a layer's or unit's software."""
+        return sum(count for (name, _, _), count in self.frames.items() if name == software)
 
 
 def is_frame(line: str) -> bool:

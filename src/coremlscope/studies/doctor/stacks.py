@@ -21,7 +21,8 @@ _SAMPLED = re.compile(r"\s\(in [\w.+-]{1,80}\)(?:\s|$)")
 _OFFSET = re.compile(r"\s\+\s\d{1,12}\b.*$")
 _CRASH = re.compile(
     r"EXC_(?!BREAKPOINT \(code=1)[A-Z]{3}|\bSIG(?:SEGV|ABRT|BUS|ILL|TRAP)\b|^Crashed:"
-    r"|Thread \d+.{0,80}Crashed|Crashed Thread|Triggered by Thread|stop reason = (?:signal|hit program)"
+    r"|\b[Cc]rash (?:stack|trace|log)\b|Thread \d+.{0,80}Crashed|Crashed Thread|Triggered by Thread"
+    r"|stop reason = (?:signal|hit program)"
     r"|Segmentation fault|Abort trap|Terminating app due to uncaught exception|Fatal error:"
 )
 _THREAD = re.compile(r"^\s*(\*?)\s*[Tt]hread #?\d+\b")
