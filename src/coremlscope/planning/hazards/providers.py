@@ -31,6 +31,13 @@ def _free_dimensions(session: Session) -> Iterator[str]:
         yield f"sessions with free dimensions end or fail at run time: {', '.join(names[:_NAMED])}"
 
 
+def _static_half(session: Session) -> Iterator[str]:
+    """Floats of 16 bits as MLProgram with free dimensions, which an option keeps out."""
+    has_free = any(one.type is not None and not one.type.is_static for one in session.model.free_inputs)
+    if session.format == "mlprogram" and session.model.is_half and has_free:
+        yield "on macOS 15, RequireStaticInputShapes=1 gave wrong values for a network of float16"
+
+
 def _half_network(session: Session) -> Iterator[str]:
     """Floats of 16 bits as NeuralNetwork."""
     if session.format == "neuralnetwork" and session.model.is_half:
@@ -88,6 +95,14 @@ HAZARDS: tuple[KnownHazard, ...] = (
         source=f"{_ONNX_RUNTIME} #21227 (a free batch: SIGSEGV on M1), #14212, PR 16915",
         confidence="anecdotal",
         session=_free_dimensions,
+    ),
+    KnownHazard(
+        id="onnxruntime-static-float16",
+        kind="wrong values",
+        fix="leave RequireStaticInputShapes at 0, or compare the outputs with those of the CPU provider",
+        source=f"{_ONNX_RUNTIME} #32569 (1.30.0 on macOS 15; macOS 26 and the CPU provider are right)",
+        confidence="anecdotal",
+        session=_static_half,
     ),
     KnownHazard(
         id="onnxruntime-float16",

@@ -6,6 +6,7 @@ Runtime 1.32 by sessions of one operator.)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -21,71 +22,103 @@ _X, _Y = "x", "y"
 #: The second and third input.
 _SCALE, _BIAS = "scale", "bias"
 
+#: Expansions in the syntax of ONNX's functions; `x`, `scale` and `bias` are inputs, `y` is the result.
+_TEXT = """
+CastLike:
+y = Cast(x)
+HardSwish:
+h = HardSigmoid(x)
+y = Mul(x, h)
+Mish:
+s = Softplus(x)
+t = Tanh(s)
+y = Mul(x, t)
+Swish:
+a = CastLike(alpha, x)
+m = Mul(x, a)
+s = Sigmoid(m)
+y = Mul(x, s)
+GroupNormalization-18:
+scale_t = Cast(scale)
+scale_row = Reshape(scale_t, row)
+space = Shape(x)
+batch = Shape(x)
+channels = Shape(x)
+group_size = Div(channels, groups)
+shape = Concat(batch, groups, group_size, space)
+grouped = Reshape(x, shape)
+g = Reshape(grouped, rows)
+mean = ReduceMean(g, last)
+deviation = Sub(g, mean)
+square_of_mean = Mul(mean, mean)
+square = Mul(g, g)
+mean_of_square = ReduceMean(square, last)
+variance = Sub(mean_of_square, square_of_mean)
+epsilon = Cast(float_epsilon)
+v = Add(variance, epsilon)
+s = Sqrt(v)
+n = Div(deviation, s)
+scaled = Mul(scale_row, n)
+bias_t = Cast(bias)
+bias_row = Reshape(bias_t, row)
+biased = Add(scaled, bias_row)
+x_shape = Shape(x)
+y = Reshape(biased, x_shape)
+GroupNormalization-21:
+scale_t = Cast(scale)
+scale_row = Reshape(scale_t, row)
+space = Shape(x)
+batch = Shape(x)
+channels = Shape(x)
+group_size = Div(channels, groups)
+shape = Concat(batch, groups, group_size, space)
+x_u = Cast(x)
+grouped = Reshape(x_u, shape)
+g = Reshape(grouped, rows)
+mean = ReduceMean(g, last)
+deviation = Sub(g, mean)
+square_of_mean = Mul(mean, mean)
+square = Mul(g, g)
+mean_of_square = ReduceMean(square, last)
+variance = Sub(mean_of_square, square_of_mean)
+epsilon = Cast(float_epsilon)
+v = Add(variance, epsilon)
+s = Sqrt(v)
+n = Div(deviation, s)
+x_shape = Shape(x_u)
+normalized = Reshape(n, x_shape)
+by_channel = Reshape(normalized, rows)
+by_channel_t = Cast(by_channel)
+scaled = Mul(scale_row, by_channel_t)
+bias_t = Cast(bias)
+bias_row = Reshape(bias_t, row)
+biased = Add(scaled, bias_row)
+y = Reshape(biased, x_shape)
+Gelu-float16:
+r = Sqrt(two)
+d = Div(x, r)
+e = Erf(d)
+u = Sum(e, one)
+p = Mul(half, x)
+y = Mul(p, u)
+LogSoftmax-float16:
+m = ReduceMax(x)
+d = Sub(x, m)
+e = Exp(d)
+s = ReduceSum(e)
+l = Log(s)
+y = Sub(d, l)
+Softmax-float16:
+m = ReduceMax(x)
+d = Sub(x, m)
+e = Exp(d)
+s = ReduceSum(e)
+y = Div(e, s)
+"""
+_STEP = re.compile(r"(\w+) = (\w+)\((.*)\)")
 _EXPANSIONS: Mapping[str, _Steps] = {
-    "CastLike": (("Cast", (_X,), _Y),),
-    "HardSwish": (("HardSigmoid", (_X,), "h"), ("Mul", (_X, "h"), _Y)),
-    "Mish": (("Softplus", (_X,), "s"), ("Tanh", ("s",), "t"), ("Mul", (_X, "t"), _Y)),
-    "Swish": (
-        ("CastLike", ("alpha", _X), "a"),
-        ("Mul", (_X, "a"), "m"),
-        ("Sigmoid", ("m",), "s"),
-        ("Mul", (_X, "s"), _Y),
-    ),
-}
-#: GroupNormalization up to the mean and after the deviation is the same in both definitions.
-_MOMENTS: _Steps = (
-    ("Cast", (_SCALE,), "scale_t"),
-    ("Reshape", ("scale_t", "row"), "scale_row"),
-    ("Shape", (_X,), "space"),
-    ("Shape", (_X,), "batch"),
-    ("Shape", (_X,), "channels"),
-    ("Div", ("channels", "groups"), "group_size"),
-    ("Concat", ("batch", "groups", "group_size", "space"), "shape"),
-)
-_DEVIATION: _Steps = (
-    ("Reshape", ("grouped", "rows"), "g"),
-    ("ReduceMean", ("g", "last"), "mean"),
-    ("Sub", ("g", "mean"), "deviation"),
-    ("Mul", ("mean", "mean"), "square_of_mean"),
-    ("Mul", ("g", "g"), "square"),
-    ("ReduceMean", ("square", "last"), "mean_of_square"),
-    ("Sub", ("mean_of_square", "square_of_mean"), "variance"),
-    ("Cast", ("float_epsilon",), "epsilon"),
-    ("Add", ("variance", "epsilon"), "v"),
-    ("Sqrt", ("v",), "s"),
-    ("Div", ("deviation", "s"), "n"),
-)
-_AFFINE: _Steps = (
-    ("Cast", (_BIAS,), "bias_t"),
-    ("Reshape", ("bias_t", "row"), "bias_row"),
-    ("Add", ("scaled", "bias_row"), "biased"),
-)
-#: The operators with steps by definition.
-_GROUPED: Mapping[str, Mapping[int, _Steps]] = {
-    "GroupNormalization": {
-        18: (
-            *_MOMENTS,
-            ("Reshape", (_X, "shape"), "grouped"),
-            *_DEVIATION,
-            ("Mul", ("scale_row", "n"), "scaled"),
-            *_AFFINE,
-            ("Shape", (_X,), "x_shape"),
-            ("Reshape", ("biased", "x_shape"), _Y),
-        ),
-        21: (
-            *_MOMENTS,
-            ("Cast", (_X,), "x_u"),
-            ("Reshape", ("x_u", "shape"), "grouped"),
-            *_DEVIATION,
-            ("Shape", ("x_u",), "x_shape"),
-            ("Reshape", ("n", "x_shape"), "normalized"),
-            ("Reshape", ("normalized", "rows"), "by_channel"),
-            ("Cast", ("by_channel",), "by_channel_t"),
-            ("Mul", ("scale_row", "by_channel_t"), "scaled"),
-            *_AFFINE,
-            ("Reshape", ("biased", "x_shape"), _Y),
-        ),
-    }
+    heading: tuple((op, tuple(given.split(", ")), result) for result, op, given in _STEP.findall(lines))
+    for heading, lines in re.findall(r"([\w-]+):\n((?:.*\n)*?)(?=[\w-]+:|$)", _TEXT)
 }
 #: Attributes of its steps, and its constants.
 _ATTRIBUTES: Mapping[str, Mapping[str, object]] = {
@@ -102,33 +135,7 @@ _CONSTANTS: Mapping[str, tuple[int, ...]] = {
 #: The sizes of its integers, of its values of three axes, and of those with the input's type.
 _INTEGERS = {"space": 2, "batch": 1, "channels": 1, "group_size": 1, "shape": 5, "x_shape": 4}
 _SAME = frozenset({"x_u", "normalized", _Y})
-_GROUPED_RANK = 5
-#: Operators of float16 that no kernel of the CPU provider takes.
-_HALF_EXPANSIONS: Mapping[str, _Steps] = {
-    "Gelu": (
-        ("Sqrt", ("two",), "r"),
-        ("Div", (_X, "r"), "d"),
-        ("Erf", ("d",), "e"),
-        ("Sum", ("e", "one"), "u"),
-        ("Mul", ("half", _X), "p"),
-        ("Mul", ("p", "u"), _Y),
-    ),
-    "LogSoftmax": (
-        ("ReduceMax", (_X,), "m"),
-        ("Sub", (_X, "m"), "d"),
-        ("Exp", ("d",), "e"),
-        ("ReduceSum", ("e",), "s"),
-        ("Log", ("s",), "l"),
-        ("Sub", ("d", "l"), _Y),
-    ),
-    "Softmax": (
-        ("ReduceMax", (_X,), "m"),
-        ("Sub", (_X, "m"), "d"),
-        ("Exp", ("d",), "e"),
-        ("ReduceSum", ("e",), "s"),
-        ("Div", ("e", "s"), _Y),
-    ),
-}
+_GROUPED_RANK, _GROUPED = 5, "GroupNormalization"
 _LEAST = {"Softmax": 13, "LogSoftmax": 13, "Gelu": 20}
 
 
@@ -191,18 +198,17 @@ def _types(op: str, steps: _Steps, names: Mapping[str, str], source: TensorType)
     """Returns the types of results and constants; those of the inputs are known."""
     made, scalar = {result for _, _, result in steps}, TensorType(source.dtype, ())
     given = {_X, _SCALE, _BIAS}
-    if op in _GROUPED:
+    if op == _GROUPED:
         return {own: _type_in_group(name, source) for name, own in names.items() if name not in given}
     # All steps work element by element, except sums over an axis, which keep the rank.
     return {own: source if name in made else scalar for name, own in names.items() if name not in given}
 
 
 def _steps(op: str, opset: int, dtype: DType) -> _Steps:
-    if op in _GROUPED:
-        return next((_GROUPED[op][one] for one in (21, 18) if one <= opset), ())
-    if op in _EXPANSIONS or dtype is not DType.FP16 or opset < _LEAST.get(op, opset + 1):
-        return _EXPANSIONS.get(op, ())
-    return _HALF_EXPANSIONS.get(op, ())
+    headings = [op, *(f"{op}-{version}" for version in (21, 18) if version <= opset)]
+    if dtype is DType.FP16 and opset >= _LEAST.get(op, 0):
+        headings.append(f"{op}-float16")
+    return next((_EXPANSIONS[name] for name in headings if name in _EXPANSIONS), ())
 
 
 def _type_in_group(name: str, source: TensorType) -> TensorType:
