@@ -202,7 +202,7 @@ def forecast(
         *_unknown_loops(kernels, estimates),
         *find_slow_loads(estimates, kernels.table),
         *system_findings(model, [device.os for device in devices]),
-        *_too_much_left_out(kernels.unknown),
+        *_too_much_left_out(kernels.unknown, () if shapes else model.remarks),
         *findings,
     )
     if kernels.loops or kernels.unknown.is_too_much:
@@ -482,12 +482,13 @@ def _unknown_loops(kernels: Kernels, estimates: Sequence[Estimate]) -> Iterator[
         )
 
 
-def _too_much_left_out(unknown: LeftOut) -> Iterator[Finding]:
+def _too_much_left_out(unknown: LeftOut, assumed: Sequence[str]) -> Iterator[Finding]:
     """Yields why there is no estimate of a model of which too little is known."""
     if unknown.is_too_much:
         yield Finding(
             id="left-out",
             severity="warning",
-            text=f"No latency is estimated, because nothing is known of {unknown.text}.",
+            text="; ".join([f"No latency is estimated, because nothing is known of {unknown.text}", *assumed])
+            + ".",
             hint="`coremlscope inspect` says why these operations are unknown",
         )
