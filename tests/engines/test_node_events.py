@@ -11,7 +11,7 @@ import pytest
 from onnx import helper
 
 from coremlscope.base.errors import EngineError
-from coremlscope.runtime.engines.node_events import NodeEvents, read_nodes
+from coremlscope.runtime.engines.node_events import Run, read_nodes, read_runs
 
 
 def _node(name: str, op_type: str, microseconds: int) -> dict[str, Any]:
@@ -23,10 +23,10 @@ RUN = {"cat": "Session", "name": "model_run", "dur": 99, "args": {}}
 LOADING = {"cat": "Session", "name": "model_loading_array", "dur": 5, "args": {}}
 
 
-def _events(path: Path, events: list[dict[str, Any]], warmups: int = 0) -> NodeEvents:
+def _events(path: Path, events: list[dict[str, Any]], warmups: int = 0) -> tuple[Run, ...]:
     lines = ",\n".join(json.dumps(event) for event in events)
     path.write_text(f"[\n{lines}\n]\n")
-    return NodeEvents.read(path, warmups)
+    return read_runs(path, warmups)
 
 
 def _graph(path: Path, nodes: list[onnx.NodeProto]) -> Path:
@@ -80,4 +80,4 @@ def test_execution_of_an_unknown_node_gets_a_row(tmp_path: Path) -> None:
 
 def test_missing_graph(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="did not save"):
-        read_nodes(tmp_path / "absent.onnx", NodeEvents(()))
+        read_nodes(tmp_path / "absent.onnx")

@@ -10,8 +10,8 @@ from onnx import helper
 
 from coremlscope.base.errors import EngineError, UsageError
 from coremlscope.ops.lower import lower
+from coremlscope.runtime.engines import onnxruntime as engine_module
 from coremlscope.runtime.engines.base import GRAPH_FILE, EngineOptions
-from coremlscope.runtime.engines.node_events import NodeEvents
 from coremlscope.runtime.engines.onnxruntime import OnnxRuntimeEngine, OnnxRuntimeSession, _session_options
 from coremlscope.runtime.execution.binding import bind_model
 from tests.support.ir_models import perceptron
@@ -109,7 +109,7 @@ def test_run_beyond_the_capacity_of_the_profiler_has_no_nodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = _looping(tmp_path, 7)
-    monkeypatch.setattr(NodeEvents, "read", lambda path, warmups: NodeEvents(()))
+    monkeypatch.setattr(engine_module, "read_runs", lambda path, warmups: ())
     profile = session.node_times({"x": np.zeros((), np.float32)}, 30, 3)
     assert (profile.nodes, len(profile.seconds), profile.warmups) == ((), 1, 0)
 

@@ -18,7 +18,7 @@ from coremlscope.formats import container
 from coremlscope.measure.embedded.attribution import group_nodes
 from coremlscope.results.events import KIND_CODES, NESTED
 from coremlscope.runtime.engines.base import EngineNode
-from coremlscope.runtime.engines.node_events import Key, NodeEvents, read_nodes
+from coremlscope.runtime.engines.node_events import Key, read_nodes
 from coremlscope.runtime.engines.onnxruntime import OPTIMISED_GRAPH
 from coremlscope.runtime.execution.artefact import read_artefact
 from coremlscope.runtime.execution.binding import bind_model
@@ -174,7 +174,7 @@ def _labels(folder: Path, model: str) -> Mapping[Key, str]:
     """Maps engine nodes to the operations that they execute; empty for sessions created by the program."""
     try:
         manifest, program = read_artefact(folder)
-        nodes = read_nodes(folder / OPTIMISED_GRAPH, NodeEvents(()))
+        nodes = read_nodes(folder / OPTIMISED_GRAPH)
     except CoremlscopeError:
         return {}
     names = _names(model, manifest.function, tuple(sorted(manifest.shapes.items()))) if model else {}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from coremlscope.base.errors import EngineError
 from coremlscope.runtime.engines.base import EngineNode
@@ -21,102 +21,39 @@ _MICROSECOND = 1e-6
 Key = tuple[str, str]
 
 
-class NodeEvents(msgspec.Struct, frozen=True):
-    """Node executions, one tuple per run, each with its duration in seconds."""
-
-    runs: tuple[tuple[tuple[Key, float], ...], ...]
-
-    @classmethod
-    def read(cls, path: Path, warmups: int) -> NodeEvents:
-        """Reads a profile. It has one event per line, written when the event ends.
-
-        Args:
-            path: The profile.
-            warmups: Number of runs at the start that are discarded.
-
-        Raises:
-            OSError: The file cannot be read.
-            ValueError: The file is not a profile.
-        """
-        runs: list[tuple[tuple[Key, float], ...]] = []
-        current: list[tuple[Key, float]] = []
-        with path.open(encoding="utf-8") as file:
-            for line in file:
-                text = line.strip().rstrip(",")
-                if text in ("", "[", "]"):
-                    continue
-                event = json.loads(text)
-                if event["cat"] == "Node" and event["name"].endswith(_SUFFIX):
-                    key = (event["name"].removesuffix(_SUFFIX), event["args"].get("op_name", ""))
-                    current.append((key, event["dur"] * _MICROSECOND))
-                elif event["name"] == "model_run":
-                    runs.append(tuple(current))
-                    current = []
-        return cls(tuple(runs[warmups:]))
+#: The executions of nodes in one run, each with its duration in seconds.
+Run = tuple[tuple[Key, float], ...]
 
 
-@dataclass(slots=True, kw_only=True)
-class _NodeCounter:
-    """A node of the saved graph, with its executions so far."""
+def read_runs(path: Path, warmups: int) -> tuple[Run, ...]:
+    """Reads the runs of a profile. It has one event per line, written when the event ends.
 
-    key: Key
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    outer: int | None
-    seconds: list[float]
-    runs: int = 0
+    Args:
+        path: The profile.
+        warmups: Number of runs at the start that are discarded.
 
-    def result(self) -> EngineNode:
-        name, op_type = self.key
-        return EngineNode(
-            name=name,
-            op_type=op_type,
-            inputs=self.inputs,
-            outputs=self.outputs,
-            seconds=tuple(self.seconds),
-            outer=self.outer,
-            runs=self.runs,
-        )
-
-
-@dataclass(slots=True)
-class _Table:
-    """The nodes of the saved graph, with an index by the profiler's key.
-
-    Attributes:
-        run_count: Number of profiled runs.
-        rows: The nodes.
-        indices: Indices into `rows`; several if nodes share a key.
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: The file is not a profile.
     """
-
-    run_count: int
-    rows: list[_NodeCounter] = field(default_factory=list)
-    indices: dict[Key, list[int]] = field(default_factory=dict)
-
-    def add(self, key: Key, inputs: Sequence[str], outputs: Sequence[str], outer: int | None) -> int:
-        index = len(self.rows)
-        self.rows.append(
-            _NodeCounter(
-                key=key,
-                inputs=tuple(inputs),
-                outputs=tuple(outputs),
-                outer=outer,
-                seconds=[0.0] * self.run_count,
-            )
-        )
-        self.indices.setdefault(key, []).append(index)
-        return index
-
-    def walk(self, graph: Any, outer: int | None) -> None:
-        for node in graph.node:
-            reads = [name for name in node.input if name]
-            reads += sorted({name for inner in _nested(node) for name in _outside_reads(inner)} - set(reads))
-            index = self.add((node.name, node.op_type), reads, [n for n in node.output if n], outer)
-            for inner in _nested(node):
-                self.walk(inner, index)
+    runs: list[Run] = []
+    current: list[tuple[Key, float]] = []
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            text = line.strip().rstrip(",")
+            if text in ("", "[", "]"):
+                continue
+            event = json.loads(text)
+            if event["cat"] == "Node" and event["name"].endswith(_SUFFIX):
+                key = (event["name"].removesuffix(_SUFFIX), event["args"].get("op_name", ""))
+                current.append((key, event["dur"] * _MICROSECOND))
+            elif event["name"] == "model_run":
+                runs.append(tuple(current))
+                current = []
+    return tuple(runs[warmups:])
 
 
-def read_nodes(graph: Path, events: NodeEvents) -> tuple[EngineNode, ...]:
+def read_nodes(graph: Path, runs: Sequence[Run] = ()) -> tuple[EngineNode, ...]:
     """Returns the nodes of a saved graph with their times.
 
     The profiler identifies nodes by name. Names are unique if the lowering or ONNX Runtime created them. If
@@ -132,17 +69,49 @@ def read_nodes(graph: Path, events: NodeEvents) -> tuple[EngineNode, ...]:
         model = onnx.load(str(graph), load_external_data=False)
     except OSError as error:
         raise EngineError(f"ONNX Runtime did not save the profiled graph: {error}") from error
-    table = _Table(len(events.runs))
-    table.walk(model.graph, None)
-    for number, run in enumerate(events.runs):
+    nodes = list(_nodes(model.graph, None, itertools.count()))
+    places: dict[Key, list[int]] = {}
+    for place, node in enumerate(nodes):
+        places.setdefault((node.name, node.op_type), []).append(place)
+    spent_s: dict[tuple[int, int], float] = {}
+    executed = Counter[int]()
+    for number, run in enumerate(runs):
         executions: Counter[Key] = Counter()
         for key, seconds in run:
-            indices = table.indices.get(key) or [table.add(key, (), (), None)]
-            row = table.rows[indices[executions[key] % len(indices)]]
+            if key not in places:
+                places[key] = [len(nodes)]
+                nodes.append(EngineNode(name=key[0], op_type=key[1], inputs=(), outputs=(), seconds=()))
+            place = places[key][executions[key] % len(places[key])]
             executions[key] += 1
-            row.seconds[number] += seconds
-            row.runs += 1
-    return tuple(row.result() for row in table.rows)
+            spent_s[place, number] = spent_s.get((place, number), 0.0) + seconds
+            executed[place] += 1
+    numbers = range(len(runs))
+    return tuple(
+        replace(
+            node,
+            seconds=tuple(spent_s.get((place, number), 0.0) for number in numbers),
+            runs=executed[place],
+        )
+        for place, node in enumerate(nodes)
+    )
+
+
+def _nodes(graph: Any, outer: int | None, numbers: Iterator[int]) -> Iterator[EngineNode]:
+    """Yields the nodes of a graph without times, each before those of its nested graphs."""
+    for node in graph.node:
+        reads = [name for name in node.input if name]
+        reads += sorted({name for inner in _nested(node) for name in _outside_reads(inner)} - set(reads))
+        number = next(numbers)
+        yield EngineNode(
+            name=node.name,
+            op_type=node.op_type,
+            inputs=tuple(reads),
+            outputs=tuple(filter(None, node.output)),
+            seconds=(),
+            outer=outer,
+        )
+        for inner in _nested(node):
+            yield from _nodes(inner, number, numbers)
 
 
 def _nested(node: Any) -> Iterator[Any]:

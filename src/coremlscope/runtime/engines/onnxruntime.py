@@ -23,7 +23,7 @@ from coremlscope.model.ir import Array
 from coremlscope.ops.program import OnnxProgram, StatePort
 from coremlscope.runtime.engines.base import GRAPH_FILE, EngineOptions, NodeProfile, write_program
 from coremlscope.runtime.engines.host import logical_processors
-from coremlscope.runtime.engines.node_events import NodeEvents, read_nodes
+from coremlscope.runtime.engines.node_events import read_nodes, read_runs
 
 #: ONNX Runtime logs to standard error; every failure is also raised as an exception.
 _FATAL_ONLY = 4
@@ -152,11 +152,11 @@ class OnnxRuntimeSession:
                 _run(session, self._outputs, feeds)
                 seconds.append(time.perf_counter() - start)
             with _failures("profile the model"):
-                events = NodeEvents.read(Path(session.end_profiling()), warmups)
+                runs = read_runs(Path(session.end_profiling()), warmups)
             del session
-            nodes = read_nodes(scratch / OPTIMISED_GRAPH, events)
+            nodes = read_nodes(scratch / OPTIMISED_GRAPH, runs)
         return_memory()
-        is_complete = len(events.runs) == iterations
+        is_complete = len(runs) == iterations
         return NodeProfile(nodes if is_complete else (), tuple(seconds[warmups:]), warmups)
 
     def close(self) -> None:
