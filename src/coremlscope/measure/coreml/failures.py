@@ -17,7 +17,7 @@ _KNOWN = (
     KnownFailure(
         r"No module named 'coremltools\.libcoremlpython'|Failed to load _MLModelProxy",
         "this coremltools has no native module, so it cannot reach Core ML",
-        "install coremltools from a wheel, with a Python version for which it has one: 3.10 to 3.13",
+        "install coremltools from a wheel, with a Python version for which it has one",
     ),
     KnownFailure(
         r"No module named 'coremltools'",
