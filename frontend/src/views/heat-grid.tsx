@@ -21,7 +21,7 @@ export function HeatGrid(props: {
   const [least, most] = [Math.min(...times), Math.max(...times)];
   const heat = (seconds: number) => (most > least ? Math.log(seconds / least) / Math.log(most / least) : 0);
   return (
-    <ScrollRegion label="Devices and settings">
+    <ScrollRegion label="Latency by device and setting">
       <table class="plain heat">
         <thead>
           <tr>

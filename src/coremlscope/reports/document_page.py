@@ -240,7 +240,8 @@ def _table(block: Table) -> Iterator[str]:
     classes = [' class="number"' if block.columns[i].is_number else "" for i in kept]
     yield f'{_SCROLLED.format("Table")}<table class="plain"><thead><tr>'
     for i, side in zip(kept, classes, strict=True):
-        yield f'<th scope="col"{side}>{html_text(block.columns[i].title)}</th>'
+        title = html_text(block.columns[i].title)
+        yield f'<th scope="col"{side}>{title}</th>' if title else "<td></td>"
     yield "</tr></thead><tbody>"
     for row in block.shown:
         cells = (f"<td{side}>{_cell(row[i])}</td>" for i, side in zip(kept, classes, strict=True))
