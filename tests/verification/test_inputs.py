@@ -55,10 +55,9 @@ def test_recorded_outputs_of_other_inputs_blame_no_operation(difference: Model) 
         assert _ids(found) == ["recorded-for-other-inputs"]
         assert names in found.findings[0].text
         assert "--input" in found.findings[0].hint
-        assert "says little" not in found.findings[0].text
         alike = verify(difference, {"y": 2 * x - y, **recorded}, atol=100)
         assert alike.passed
-        assert alike.findings[0].text.endswith("That the outputs agree says little.")
+        assert _ids(alike) == ["recorded-for-other-inputs"]
     assert not verify(difference, {"y": 2 * x - y, "first": x, "second": y}).findings
 
 

@@ -137,6 +137,25 @@ def test_a_number_too_small_for_fp16_is_a_fault_of_precision(number: float, tmp_
     assert (fault.kind, fault.cause, fault.type) == ("precision", "epsilon", "add")
 
 
+def test_infinite_constants_of_several_operations_are_one_fault(tmp_path: Path) -> None:
+    def body(fp16: bool) -> Callable[[Any, Any], Any]:
+        def program(_: Any, x: Any) -> Any:
+            low = np.float16(-np.inf) if fp16 else np.finfo(np.float32).min
+            given = mb.cast(x=x, dtype="fp16") if fp16 else x
+            first = mb.mul(x=mb.relu(x=given), y=low, name="first")
+            second = mb.mul(x=mb.relu(x=mb.sin(x=given)), y=low, name="second")
+            kept = mb.add(x=mb.exp(x=first), y=mb.exp(x=second))
+            return mb.cast(x=kept, dtype="fp32", name="made")
+
+        return program
+
+    model = save_program(_program((4, 16), body(fp16=True)), tmp_path / "model.mlpackage", fp16=True)
+    right = save_program(_program((4, 16), body(fp16=False)), tmp_path / "right.mlpackage", fp16=False)
+    (fault,) = coremlscope.verify(model, right).faults
+    assert (fault.kind, fault.cause, len(fault.alike)) == ("precision", "infinite constants", 1)
+    assert fault.repairs
+
+
 def test_a_cancellation_beside_a_mask_is_named(tmp_path: Path) -> None:
     mask = np.triu(np.full((16, 16), -1e4, np.float32), 1)
 

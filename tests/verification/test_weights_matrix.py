@@ -92,8 +92,32 @@ def test_weights_that_differ_are_named(storage: str, op: str, tmp_path: Path) ->
     assert fault.repairs
 
 
-def test_a_turned_weight_of_a_square_layer_is_named(tmp_path: Path) -> None:
-    turned = np.ascontiguousarray(_WEIGHT.T)
-    model = _saved("linear", turned, "plain", tmp_path / "model.mlpackage", is_half=True)
-    found = verify(model, _saved("linear", _WEIGHT, "plain", tmp_path / "right.mlpackage", is_half=False))
-    assert [(fault.type, fault.cause) for fault in found.faults] == [("linear", "layout")]
+#: Forms that keep a weight of two values as it is: a pruned one is another weight.
+_EXACT = [storage for storage in _SETTINGS if storage != "sparse"]
+_SIGNS = np.sign(_WEIGHT)
+
+
+@pytest.mark.parametrize("op", _OPS)
+@pytest.mark.parametrize("storage", _EXACT)
+def test_a_turned_weight_of_a_square_layer_is_named(storage: str, op: str, tmp_path: Path) -> None:
+    turned = np.ascontiguousarray(_SIGNS.T)
+    model = _saved(op, turned, storage, tmp_path / "model.mlpackage", is_half=True)
+    found = verify(model, _saved(op, _SIGNS, "plain", tmp_path / "right.mlpackage", is_half=False))
+    assert [(fault.type, fault.cause) for fault in found.faults] == [(op, "layout")]
+
+
+@pytest.mark.parametrize("storage", _EXACT)
+def test_weights_in_place_of_each_other_are_named(storage: str, tmp_path: Path) -> None:
+    def saved(weights: tuple[np.ndarray, ...], storage: str, name: str, *, is_half: bool) -> Path:
+        @mb.program(input_specs=[mb.TensorSpec((16, _SIZE))], opset_version=ct.target.iOS18)  # type: ignore[untyped-decorator]
+        def program(x: Any) -> Any:
+            for weight in weights:
+                x = mb.tanh(x=mb.linear(x=x, weight=weight))
+            return x
+
+        return _converted(program, storage, tmp_path / f"{name}.mlpackage", is_half=is_half)
+
+    first, second = _SIGNS / 8, np.sign(_OTHER) / 8
+    model = saved((second, first), storage, "model", is_half=True)
+    found = verify(model, saved((first, second), "plain", "right", is_half=False))
+    assert {fault.cause for fault in found.faults} == {"swapped weights"}

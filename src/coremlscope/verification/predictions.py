@@ -70,6 +70,6 @@ def verify_predictions(
         passed=passed,
         runs=("fp32",),
         recorded=len(ours),
-        findings=(describe_recorded(reference, synthetic, passes=False),) if is_recorded else (),
+        findings=(describe_recorded(reference, synthetic),) if is_recorded else (),
         version=__version__,
     )

@@ -44,23 +44,21 @@ def _recorded(check: Check, reference: Reference, drawn: Inputs) -> Iterator[Fin
     computed = {name for name, value in check.exact.values.items() if value.op}
     if not any(pair.error <= _AGREES for pair in check.pairs if pair.ours in computed):
         check.is_explained = True
-    yield describe_recorded(reference, drawn.synthetic, passes=not check.failing("fp32"))
+    yield describe_recorded(reference, drawn.synthetic)
 
 
-def describe_recorded(reference: Reference, synthetic: Sequence[str], *, passes: bool) -> Finding:
+def describe_recorded(reference: Reference, synthetic: Sequence[str]) -> Finding:
     """Returns the remark that recorded outputs belong to other inputs than synthetic ones.
 
     Args:
         reference: The recorded outputs.
         synthetic: The names of the synthetic inputs.
-        passes: Whether the outputs are within the tolerance all the same.
     """
-    more = " That the outputs agree says little." if passes else ""
     return Finding(
         id="recorded-for-other-inputs",
         severity="warning",
         text=f"The outputs of {reference.label} were recorded, probably with other inputs:"
-        f" synthetic here: {', '.join(synthetic)}.{more}",
+        f" synthetic here: {', '.join(synthetic)}.",
         hint=f"give the recorded inputs with --input {synthetic[0]}=FILE,"
         " or save them under their names next to the outputs",
     )

@@ -33,7 +33,7 @@ _MOST_FAULTS = 4
 #: Operations among which a fault is searched for without values on the way.
 _FEW = 40
 #: Causes that are told once for all layers: those of another checkpoint, or of a compression.
-_OF_MANY_LAYERS = frozenset({"weights", "compressed weights"})
+_OF_MANY_LAYERS = frozenset({"weights", "compressed weights", "infinite constants"})
 #: How long the search takes at most, in seconds.
 _MOST_SECONDS = 30.0
 #: Dimensions of pictures.
