@@ -73,7 +73,7 @@ long: $(TORCH)/.ready ## compare with PyTorch and other references (minutes; dow
 attack: $(VENV)/.dev ## read damaged files of every form; ARGS="--files 100000 --seed 1 --corpus"
 	$(VENV)/bin/python -m tests.long.attack $(ARGS)
 
-attack-verbs: $(VENV)/.dev ## run verbs of the command on damaged files; ARGS="--runs 10000 --seed 1"
+attack-verbs: $(VENV)/.dev ## run verbs of the command on damaged files, or kill them; ARGS="--runs 10000 --seed 1" or "--kills 30"
 	$(VENV)/bin/python -m tests.long.attack.verbs $(ARGS)
 
 fuzz: $(VENV)/.fuzz ## fuzz a reader, TARGET=mlmodel (default), zip, mil …; ARGS="-max_total_time=600" for libFuzzer
@@ -149,8 +149,8 @@ $(VENV)/.runtime: $(RUNTIME) pyproject.toml | $(VENV)/bin/python
 	@$(call install,$(VENV),--no-deps --no-build-isolation -e .)
 	@touch $@
 
-$(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
-	@$(call install,$(VENV),--require-hashes -r requirements/dev.txt)
+$(VENV)/.dev: requirements/dev.txt requirements/mcp.txt $(VENV)/.runtime
+	@$(call install,$(VENV),--require-hashes -r requirements/dev.txt -r requirements/mcp.txt)
 	@touch $@
 
 $(VENV)/.fuzz: requirements/fuzz.txt $(VENV)/.dev

@@ -11,8 +11,11 @@ import pytest
 
 _HOLD = """
 import sys, time
-from coremlscope.base.scratch import new_scratch
-(new_scratch("model-", ".mlmodelc") / "weights").write_bytes(b"1")
+from pathlib import Path
+from coremlscope.base.scratch import new_scratch, scratch_folder
+held = scratch_folder()
+for folder in (new_scratch("model-", ".mlmodelc"), Path(held.name)):
+    (folder / "weights").write_bytes(b"1")
 print("ready", flush=True)
 time.sleep(float(sys.argv[1]))
 """
@@ -40,5 +43,5 @@ def test_what_a_killed_process_leaves_goes_at_the_next_start(end: str, tmp_path:
         with _start(tmp_path, 0) as third:
             third.wait()
         (left,) = tmp_path.iterdir()
-        assert list(left.rglob("weights"))
+        assert len(list(left.rglob("weights"))) == 2
         living.kill()

@@ -13,8 +13,8 @@ from typing import IO
 from coremlscope.base.writing import lock_file, open_draft
 
 _PREFIX, _LOCK = "coremlscope-", ".lock"
-#: The folder of this process with its lock, by process: a fork gets one of its own.
-_folders: dict[int, tuple[Path, IO[bytes]]] = {}
+#: The folder of this process with its lock, by process and where it is: a fork gets one of its own.
+_folders: dict[tuple[int, Path], tuple[Path, IO[bytes]]] = {}
 
 
 def new_scratch(prefix: str = "", suffix: str = "") -> Path:
@@ -23,13 +23,26 @@ def new_scratch(prefix: str = "", suffix: str = "") -> Path:
     Raises:
         OSError: It cannot be created.
     """
-    own = os.getpid()
+    return Path(tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=_own_folder()))
+
+
+def scratch_folder() -> tempfile.TemporaryDirectory[str]:
+    """Creates a folder in the temporary folder of this process, which can be removed before its end.
+
+    Raises:
+        OSError: It cannot be created.
+    """
+    return tempfile.TemporaryDirectory(dir=_own_folder(), ignore_cleanup_errors=True)
+
+
+def _own_folder() -> Path:
+    parent = Path(tempfile.gettempdir())
+    own = os.getpid(), parent
     if own not in _folders or not _folders[own][0].exists():
-        parent = Path(tempfile.gettempdir())
         remove_abandoned(parent)
         _folders[own] = folder, lock = locked_folder(parent)
-        atexit.register(_remove, own, folder, lock)
-    return Path(tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=_folders[own][0]))
+        atexit.register(_remove, own[0], folder, lock)
+    return _folders[own][0]
 
 
 def locked_folder(parent: Path) -> tuple[Path, IO[bytes]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.cli.command import Command, Parser
 from coremlscope.cli.repetitions import add_limits
 
@@ -72,14 +73,13 @@ def run_verb(verb: str, arguments: Sequence[str]) -> Any:
         CoremlscopeError: The verb raised it.
     """
     import json
-    import tempfile
 
     from coremlscope.cli.main import find_command
 
     command = find_command(verb)
     parser = Parser(prog=f"coremlscope {verb}")
     command.configure(parser)
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
         result, profile = Path(folder) / "result.json", Path(folder) / "profile.json"
         outputs = [f"--json={result}"]
         has_profile = verb in _WITH_FINDINGS and not any(one.startswith("--explain") for one in arguments)

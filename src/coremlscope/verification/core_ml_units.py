@@ -5,7 +5,6 @@ Not yet confirmed on a device: the tests run it over the drop-in runtime.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 
 from coremlscope.base.errors import EngineError
 from coremlscope.base.processes.child import ChildLimits
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.devices.unit import ComputeUnits
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
@@ -51,7 +51,7 @@ def check_on_units(check: Check, units: Sequence[ComputeUnits], limits: ChildLim
     }
     images = {f.name: f.type for f in chosen.description.outputs if isinstance(f.type, ImageFeature)}
     labels = labels_of(chosen) or []
-    with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
+    with scratch_folder() as folder:
         model = check.call.model
         if model.source is None:
             write_mlpackage(model, Path(folder) / "model.mlpackage")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 
 from coremlscope.base.budget import Budget
 from coremlscope.base.errors import UnsupportedModelError
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.base.units import format_bytes
 from coremlscope.model.ir import Array, Constant, DType, Function, Model, Op, TensorType, Value
 from coremlscope.model.ir.rewriting import constants_of
@@ -371,7 +371,7 @@ class Loaded:
         outputs = (*body.graph.outputs, *(value for value, _ in recorded if value.name not in names))
         wider = replace(body, graph=replace(body.graph, outputs=outputs))
         self._program = lower(call.bind(wider), precision, has_ranges=False)
-        self._folder = tempfile.TemporaryDirectory(prefix="coremlscope-")
+        self._folder = scratch_folder()
         try:
             self._session = engine().build(self._program, Path(self._folder.name), EngineOptions(fuses=False))
         except BaseException:

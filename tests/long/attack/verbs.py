@@ -362,7 +362,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="selects verbs, options and damage")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", type=int, metavar="NUMBER", help="repeat one run")
+    parser.add_argument("--kills", type=int, metavar="N", help="kill each verb and server so often instead")
     given = parser.parse_args()
+    if given.kills is not None:
+        from tests.long.attack.kills import attack_by_kills
+
+        return 1 if attack_by_kills(given.kills, seed=given.seed).faults else 0
     if given.only is not None:
         return 0 if _perform(given.only, given.seed, show=True)[2]["outcome"] in ("used", "refused") else 1
     tally = attack_verbs(given.runs, seed=given.seed, processes=given.processes)

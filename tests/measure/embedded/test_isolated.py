@@ -91,7 +91,7 @@ def test_the_measurement_is_that_of_the_engine(
     subject, settings = subject_of(sample)
     states: list[tuple[str, int, int]] = []
     apart = IsolatedMeasurer().measure(subject, settings, progress=lambda *state: states.append(state))
-    assert list(temporary.iterdir()) == []
+    assert list(temporary.glob("*/[!.]*")) == []
     within = EngineMeasurer(engine=engine()).measure(subject, settings)
     assert apart.partial is None
     assert (apart.label, apart.runtime, apart.settings) == (within.label, within.runtime, within.settings)

@@ -6,7 +6,6 @@ import contextlib
 import os
 import pickle
 import queue
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ import msgspec
 from coremlscope.base.errors import CoremlscopeError, EngineError, LimitError
 from coremlscope.base.processes.channel import rebuild_error
 from coremlscope.base.processes.child import Child, ChildLimits, Task
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.base.writing import temporary_error, write_draft
 
 JobT = TypeVar("JobT")
@@ -173,7 +173,7 @@ class ChildPool(Generic[JobT, AnswerT]):
     @contextmanager
     def _worker(self) -> Iterator[_Worker]:
         try:
-            scratch = tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True)
+            scratch = scratch_folder()
         except OSError as error:
             raise temporary_error(error) from error
         with scratch as folder:

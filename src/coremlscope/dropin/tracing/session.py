@@ -19,6 +19,7 @@ from types import FrameType
 from typing import IO, Any, Self
 
 from coremlscope.base.errors import UsageError
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.base.writing import write_file
 from coremlscope.dropin.tracing.child import DROPIN_VARIABLE
 from coremlscope.dropin.tracing.collect import read_origin_ns, read_recording
@@ -293,7 +294,7 @@ def record_process(pid: int, seconds: float, *, fps: float | None = None, capaci
             f"Python {sys.version_info.major}.{sys.version_info.minor} cannot attach to a running process",
             "use Python 3.14 or newer on both sides, or start the program with `coremlscope trace`",
         )
-    with tempfile.TemporaryDirectory(prefix="coremlscope-trace-") as name:
+    with scratch_folder() as name:
         folder = Path(name)
         for script, call in (("begin.py", f"begin({name!r}, {capacity})"), ("finish.py", "finish()")):
             write_file(folder / script, f"from coremlscope.dropin.tracing import child\nchild.{call}\n")

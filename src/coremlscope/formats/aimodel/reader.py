@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from coremlscope.base.errors import (
 )
 from coremlscope.base.processes.child import ChildLimits, Task, python_child, run_child
 from coremlscope.base.processes.endings import Failures
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.base.units import shown
 from coremlscope.formats.aimodel.bundle import (
     PROGRAM,
@@ -186,7 +186,7 @@ def _rewrite(path: Path, size: int, command: Sequence[str] | None) -> tuple[Cont
     limit_s = _TIME_S + _TIME_PER_GB_S * size / 1e9
     limits = ChildLimits(silence_s=math.inf, time_s=limit_s)
     failure = UnsupportedModelError("coreai-core could not read it", "update coremlscope and coreai-core")
-    with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
+    with scratch_folder() as name:
         try:
             with run_child([*(command or REWRITING), str(path.resolve()), name], limits, _REWRITING_TASK):
                 pass

@@ -6,10 +6,11 @@ model and in the caches of its home folder.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+from coremlscope.base.scratch import scratch_folder
 
 
 class KeptFolders(ExitStack):
@@ -27,7 +28,7 @@ class KeptFolders(ExitStack):
             units: The setting.
             keeps: False to remove it in any case.
         """
-        folder = tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True)
+        folder = scratch_folder()
         if keeps and units not in self._folders:
             self._folders[units] = Path(self.enter_context(folder))
             yield self._folders[units]

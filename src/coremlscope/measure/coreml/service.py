@@ -7,7 +7,6 @@ an error that names the setting and the phase. Not yet confirmed on a device.
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ import msgspec.structs
 from coremlscope.base.errors import EngineError, UsageError
 from coremlscope.base.findings import Finding
 from coremlscope.base.processes.child import ChildLimits, Task, python_child, run_child
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.base.writing import write_draft
 from coremlscope.devices.unit import ComputeUnits
 from coremlscope.measure.contract import Progress
@@ -196,7 +196,7 @@ def predict_by_core_ml(
     )
     said: list[str] = []
     not_finite: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
+    with scratch_folder() as name:
         folder = Path(name)
         request = prepare_request(model, once, inputs, folder, keeps=True)
         save_arrays(states or {}, folder, STATES)

@@ -5,7 +5,6 @@ Not yet confirmed on a device.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +16,7 @@ import msgspec.structs
 from coremlscope.base.errors import EngineError, UsageError
 from coremlscope.base.findings import Finding
 from coremlscope.base.processes.child import ChildLimits
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.base.site import page
 from coremlscope.base.writing import write_draft
 from coremlscope.formats.recordings.activity import Summary, summarize_exports
@@ -77,7 +77,7 @@ class TraceMeasurer(msgspec.Struct, frozen=True, kw_only=True):
         """
         machine, before = this_machine(), conditions()
         once = msgspec.structs.replace(settings, compile_iterations=1, load_iterations=1)
-        with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
+        with scratch_folder() as name:
             folder = Path(name)
             units = effective_units(settings.compute_units)
             home = self.kept.of(units) if self.kept else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -11,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.measure.contract import Progress
 from coremlscope.model.features import dummy_values, to_tensors
 from coremlscope.model.ir import Array, Model
@@ -106,7 +106,7 @@ def loaded(
     model: Model, settings: Settings, engine: Engine, options: EngineOptions, inputs: Mapping[str, Any]
 ) -> Iterator[Callable[[], None]]:
     """Compiles and loads a model, and gives what runs one prediction."""
-    with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as folder:
+    with scratch_folder() as folder:
         executable = compile_whole(
             model,
             Path(folder) / "compiled",

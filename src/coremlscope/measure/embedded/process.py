@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ from coremlscope.base.errors import CoremlscopeError, EngineError, UsageError
 from coremlscope.base.processes.channel import rebuild_error
 from coremlscope.base.processes.child import Child, ChildLimits, Task, python_child
 from coremlscope.base.processes.endings import Failures, KnownFailure
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.base.writing import temporary_error, write_draft
 from coremlscope.measure.embedded import child as engine_child
 
@@ -157,7 +157,7 @@ class EngineProcess:
 
     def __init__(self, command: Sequence[str]) -> None:
         try:
-            self._folder = tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True)
+            self._folder = scratch_folder()
         except OSError as error:
             raise temporary_error(error) from error
         names = ("TMPDIR",) if os.name == "posix" else ("TEMP", "TMP")

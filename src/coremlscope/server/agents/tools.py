@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.base.writing import write_draft
 from coremlscope.server.agents.answers import Answers
 
@@ -100,7 +100,7 @@ class Tools:
         """Explains an error (its text), a log, a crash report or why a model fails; checks this machine."""
         if not text:
             return self._ask("doctor", *files, os=os)
-        with tempfile.TemporaryDirectory() as folder:
+        with scratch_folder() as folder:
             pasted = Path(folder) / "text.log"
             write_draft(pasted, text)
             return self._answer("doctor", [*map(self._check, files), str(pasted)], os=os)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -19,6 +18,7 @@ from coremlscope.base.errors import (
 )
 from coremlscope.base.processes.child import ChildLimits, Task, python_child, run_child
 from coremlscope.base.processes.endings import Failures
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.base.writing import check_new_folder, new_folder
 from coremlscope.studies.conversion.worker import MISSING
 
@@ -85,7 +85,7 @@ def convert(
     paths = {target: folder / f"{program.stem}{SUFFIXES[target]}" for target in targets}
     for path in paths.values():
         check_new_folder(path, path.suffix, overwrite=overwrite, what="a model", is_replaceable=_is_model)
-    with tempfile.TemporaryDirectory(prefix="coremlscope-") as drafts:
+    with scratch_folder() as drafts:
         problems = _run_child(program, Path(drafts), targets, timeout_s, child)
         found = []
         for target, path in paths.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from coremlscope.base.errors import (
 )
 from coremlscope.base.escaping import path_text
 from coremlscope.base.folders import cache_folder
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.base.version import __version__
 from coremlscope.base.writing import lock_file, open_draft
 from coremlscope.describe.model import list_operations
@@ -100,7 +100,7 @@ def _opened(subject: SweptModel) -> Iterator[api.Source]:
             "variants are made of models in files, and this is a graph in memory",
             "save it, and give its path",
         )
-    with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as folder:
+    with scratch_folder() as folder:
         yield _make_variant(subject.source, subject.variant, Path(folder))
 
 

@@ -8,7 +8,6 @@ import importlib.metadata
 import os
 import pickle
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +30,7 @@ from coremlscope.base.errors import (
 from coremlscope.base.escaping import path_text
 from coremlscope.base.findings import Finding
 from coremlscope.base.processes.child import ChildLimits
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.base.units import shown
 from coremlscope.base.writing import (
     check_apart,
@@ -302,7 +302,7 @@ def _completed(source: Path, seed: int, *, random_weights: bool) -> Iterator[Pat
     ):
         yield source
         return
-    with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as folder:
+    with scratch_folder() as folder:
         path = Path(folder) / source.with_suffix(".mlpackage").name
         write_mlpackage(with_random_weights(model, seed), path)
         yield path
@@ -318,7 +318,7 @@ def _asked(
     seed: int,
 ) -> Iterator[tuple[Path, Question, Path]]:
     """Yields the file that coremltools reads, what is asked about its variants, and a private folder."""
-    with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as private:
+    with scratch_folder() as private:
         folder = Path(private)
         known = _shapes(model, shapes)
         values = _samples(model, inputs, samples, {name: each[0] for name, each in known.items()}, seed)

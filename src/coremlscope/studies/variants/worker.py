@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import tempfile
 import time
 import warnings
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from coremlscope.base.errors import (
     EngineError,
 )
 from coremlscope.base.processes.channel import jobs, send, send_error
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.formats import container
 from coremlscope.model.ir import TensorType, ValueType
 from coremlscope.planning.rewrites.pictures import Pictures
@@ -66,7 +66,7 @@ def main() -> int:
     job: VariantJob
     for job in jobs():
         try:
-            with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
+            with scratch_folder() as folder:
                 send(variant=plain(make_variant(job, Path(folder), shared)))
         except Exception as error:  # one variant must not stop the others
             send_error(error, job.model.name)
