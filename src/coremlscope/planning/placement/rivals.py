@@ -7,7 +7,7 @@ one at a time. Of these plans, the one that differs most is what the evidence le
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -63,7 +63,7 @@ def find_rival(
         setting: The setting of compute units.
     """
     kinds = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
-    hypotheses = _hypotheses(kinds, transition_costs, setting)
+    hypotheses = _hypotheses(kinds, transition_costs, setting, set(zip(cells, chosen, strict=True)))
     if not kinds or not hypotheses:
         return ()
     planned = np.array([[BACKENDS.index(backend)] for backend in chosen], dtype=np.uint8)
@@ -83,9 +83,18 @@ def find_rival(
 
 
 def _hypotheses(
-    cells: Mapping[Cell, int], transition_costs: TransitionCosts, setting: ComputeUnits
+    cells: Mapping[Cell, int],
+    transition_costs: TransitionCosts,
+    setting: ComputeUnits,
+    planned: Collection[tuple[Cell, Backend]],
 ) -> list[_Hypothesis]:
-    """Returns both ends of every class on every unit whose rates are not exact."""
+    """Returns the ends of every class on every unit whose rates are not exact, and that may change the plan.
+
+    A plan stays the cheapest where only what it does not use costs more, and where all that costs less is on
+    the unit already.
+    """
+    if len(SETTINGS[setting]) == 1:
+        return []
     found = {
         (_class(cell, backend), UNIT_OF[backend])
         for cell in cells
@@ -97,9 +106,17 @@ def _hypotheses(
         for backend, bounds in transition_costs.launch_bounds.items()
         if bounds.low != bounds.high and UNIT_OF[backend] in SETTINGS[setting]
     }
-    if len(SETTINGS[setting]) == 1:
-        return []
-    return [(name, unit, is_high) for name, unit in sorted(found) for is_high in (False, True)]
+    used = {(_class(cell, backend), UNIT_OF[backend]) for cell, backend in planned}
+    used |= {(_LAUNCH, unit) for _, unit in used}
+    open_ = {
+        (_class(cell, other), UNIT_OF[other])
+        for cell, backend in planned
+        for other in cell.allowed
+        if other != backend
+    }
+    launches = {one for one in found if one[0] == _LAUNCH}
+    ends = ((False, open_ | launches), (True, used))
+    return [(*one, is_high) for one in sorted(found) for is_high, telling in ends if one in telling]
 
 
 def _class(cell: Cell, backend: Backend) -> str:
@@ -113,10 +130,10 @@ def _prices(cell: Cell, hypotheses: Sequence[_Hypothesis]) -> Floats:
     """Costs by backend and hypothesis; infinite where a backend does not run the operation."""
     found = np.repeat(np.array(by_backend(cell.costs_ms))[:, np.newaxis], len(hypotheses), axis=1)
     for backend in cell.allowed:
-        low = _class(cell, backend), UNIT_OF[backend], False
-        if low in hypotheses:
-            place, cost = hypotheses.index(low), cell.prices[backend]
-            found[BACKENDS.index(backend), place : place + 2] = cost.low, cost.high
+        cost, name, unit = cell.prices[backend], _class(cell, backend), UNIT_OF[backend]
+        for is_high, ms in (False, cost.low), (True, cost.high):
+            if (name, unit, is_high) in hypotheses:
+                found[BACKENDS.index(backend), hypotheses.index((name, unit, is_high))] = ms
     return found
 
 

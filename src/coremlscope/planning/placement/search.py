@@ -191,62 +191,59 @@ def _find_path(
 
     The four backends are written out: a step takes a microsecond, and thirty with arrays.
     """
-    enter = tuple(launch + switch_ms for launch in launches)
-    ms = tuple(map(operator.add, prices[kinds[0]], launches))
+    enter_0, enter_1, enter_2, enter_3 = (launch + switch_ms for launch in launches)
+    ms_0, ms_1, ms_2, ms_3 = map(operator.add, prices[kinds[0]], launches)
     # The second key: changes of backend, or operations off their planned backends.
-    keys = (0, 0, 0, 0) if planned is None else _OFF[planned[0]]
-    reached, origins = [ms], []
+    key_0, key_1, key_2, key_3 = (0, 0, 0, 0) if planned is None else _OFF[planned[0]]
+    change = int(planned is None)
+    reached: list[_Four] = [(ms_0, ms_1, ms_2, ms_3)]
+    origins = []
     for index in range(1, len(kinds)):
-        ms, keys, origin = _step(ms, keys, enter, int(planned is None))
-        origins.append(origin)
-        ms = tuple(map(operator.add, ms, prices[kinds[index]]))
+        first, way, more = _cheapest((ms_0, ms_1, ms_2, ms_3), (key_0, key_1, key_2, key_3))
+        more += change
+        from_0, from_1, from_2, from_3 = 0, 1, 2, 3
+        # Of equal paths, that which stays changes earlier.
+        ms = way + enter_0
+        if ms < ms_0 - TIE_MS or (more < key_0 and ms <= ms_0 + TIE_MS):
+            ms_0, key_0, from_0 = ms, more, first
+        ms = way + enter_1
+        if ms < ms_1 - TIE_MS or (more < key_1 and ms <= ms_1 + TIE_MS):
+            ms_1, key_1, from_1 = ms, more, first
+        ms = way + enter_2
+        if ms < ms_2 - TIE_MS or (more < key_2 and ms <= ms_2 + TIE_MS):
+            ms_2, key_2, from_2 = ms, more, first
+        ms = way + enter_3
+        if ms < ms_3 - TIE_MS or (more < key_3 and ms <= ms_3 + TIE_MS):
+            ms_3, key_3, from_3 = ms, more, first
+        origins.append((from_0, from_1, from_2, from_3))
+        more_0, more_1, more_2, more_3 = prices[kinds[index]]
+        ms_0, ms_1, ms_2, ms_3 = ms_0 + more_0, ms_1 + more_1, ms_2 + more_2, ms_3 + more_3
         if planned is None:
-            reached.append(ms)
+            reached.append((ms_0, ms_1, ms_2, ms_3))
         else:
-            keys = tuple(map(operator.add, keys, _OFF[planned[index]]))
-    ends = tuple(map(operator.add, ms, finishes))
-    last = _cheapest(ends, keys)
+            off_0, off_1, off_2, off_3 = _OFF[planned[index]]
+            key_0, key_1, key_2, key_3 = key_0 + off_0, key_1 + off_1, key_2 + off_2, key_3 + off_3
+    ends = tuple(map(operator.add, (ms_0, ms_1, ms_2, ms_3), finishes))
+    last, total_ms, _ = _cheapest(ends, (key_0, key_1, key_2, key_3))
     path = [last]
     for origin in reversed(origins):
         path.append(origin[path[-1]])
-    path.reverse()
-    return path, ends[last], reached if planned is None else []
+    return path[::-1], total_ms, reached if planned is None else []
 
 
-def _cheapest(ms: _Four, keys: _FourKeys) -> int:
-    """The backend with the cheapest path; of equal ones by the second key, then the later."""
-    near = min(ms) + TIE_MS
-    first, least = 0, keys[0] if ms[0] <= near else _FAR
-    if ms[1] <= near and keys[1] <= least:
-        first, least = 1, keys[1]
-    if ms[2] <= near and keys[2] <= least:
-        first, least = 2, keys[2]
-    return 3 if ms[3] <= near and keys[3] <= least else first
-
-
-def _step(ms: _Four, keys: _FourKeys, enter: _Four, change: int) -> tuple[_Four, _FourKeys, _FourKeys]:
-    """The cheapest path to each backend from the one before: its cost, its second key, its origin.
-
-    Of equal paths, that which stays changes earlier.
-    """
-    first = _cheapest(ms, keys)
-    way, more = ms[first], keys[first] + change
+def _cheapest(ms: _Four, keys: _FourKeys) -> tuple[int, float, int]:
+    """The backend with the cheapest path, its cost and second key; of equal ones the later."""
     ms_0, ms_1, ms_2, ms_3 = ms
     key_0, key_1, key_2, key_3 = keys
-    from_0, from_1, from_2, from_3 = 0, 1, 2, 3
-    to = way + enter[0]
-    if to < ms_0 - TIE_MS or (more < key_0 and to <= ms_0 + TIE_MS):
-        ms_0, key_0, from_0 = to, more, first
-    to = way + enter[1]
-    if to < ms_1 - TIE_MS or (more < key_1 and to <= ms_1 + TIE_MS):
-        ms_1, key_1, from_1 = to, more, first
-    to = way + enter[2]
-    if to < ms_2 - TIE_MS or (more < key_2 and to <= ms_2 + TIE_MS):
-        ms_2, key_2, from_2 = to, more, first
-    to = way + enter[3]
-    if to < ms_3 - TIE_MS or (more < key_3 and to <= ms_3 + TIE_MS):
-        ms_3, key_3, from_3 = to, more, first
-    return (ms_0, ms_1, ms_2, ms_3), (key_0, key_1, key_2, key_3), (from_0, from_1, from_2, from_3)
+    near = min(ms) + TIE_MS
+    first, least, key = 0, ms_0, key_0 if ms_0 <= near else _FAR
+    if ms_1 <= near and key_1 <= key:
+        first, least, key = 1, ms_1, key_1
+    if ms_2 <= near and key_2 <= key:
+        first, least, key = 2, ms_2, key_2
+    if ms_3 <= near and key_3 <= key:
+        first, least, key = 3, ms_3, key_3
+    return first, least, key
 
 
 def _ahead(prices: Floats, kinds: Sequence[int], entries: Floats, finishes: Floats) -> Floats:
