@@ -1,4 +1,4 @@
-import type { Figure, LeftNode, ProviderReport, ProviderVerdict } from "../data/schema";
+import type { Figure, LeftNode, ProviderEstimate, ProviderReport, ProviderVerdict } from "../data/schema";
 import { settingName } from "../data/words";
 import { duration, plural } from "../format";
 import { useReport } from "../report";
@@ -114,7 +114,10 @@ function Division(props: { report: ProviderReport }) {
                     </th>
                     <td title={node.source}>{node.reason}</td>
                     <td>{node.fix}</td>
-                    <td>{fix ? plural(fix.models, "model") : ""}</td>
+                    <td>
+                      {fix && plural(fix.models, "model")}
+                      {fix && fix.estimates.length > 0 && <>, {time(fastest(fix.estimates))}</>}
+                    </td>
                   </tr>
                 );
               })}
@@ -129,6 +132,11 @@ function Division(props: { report: ProviderReport }) {
       ))}
     </>
   );
+}
+
+/** The shortest time among those of devices and settings. */
+function fastest(estimates: readonly ProviderEstimate[]): Figure {
+  return estimates.map((one) => one.latency).reduce((best, one) => (one.value < best.value ? one : best));
 }
 
 /** The operators of each type that one rule keeps out, the most frequent first. */

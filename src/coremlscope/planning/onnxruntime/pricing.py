@@ -174,35 +174,31 @@ class Pricing:
     def reports(self, divisions: Sequence[Division]) -> tuple[ProviderReport, ...]:
         """Returns the reports of divisions with estimates, by device and setting.
 
-        The first fix of the format that is fastest now is planned again, for the setting that is fastest.
+        The first fix of the format that is fastest now is planned again.
         """
         reports = []
         for one in divisions:
-            estimates = self._of(one.course, one.report.format, self._settings)
+            estimates = self._of(one.course, one.report.format)
             reports.append(msgspec.structs.replace(one.report, estimates=estimates))
         best = min(range(len(reports)), key=lambda index: _speed(reports[index]))
         report, division = reports[best], divisions[best]
         if report.fixes and (report.estimates or not division.partitions):
             first, *others = report.fixes
             if first.models < report.models or not report.partitions:
-                fastest = min(report.estimates, key=lambda one: one.latency.value, default=None)
-                settings = self._settings if fastest is None else (fastest.compute_units,)
-                after = self._of(division.fixed[0], report.format, settings)
+                after = self._of(division.fixed[0], report.format)
                 first = msgspec.structs.replace(first, estimates=after)
                 reports[best] = msgspec.structs.replace(report, fixes=(first, *others))
         return tuple(reports)
 
-    def _of(
-        self, course: Course, format_: str, settings: Sequence[ComputeUnits]
-    ) -> tuple[ProviderEstimate, ...]:
+    def _of(self, course: Course, format_: str) -> tuple[ProviderEstimate, ...]:
         """Returns the estimates by device and setting; none where a part is not known."""
         if not course.partitions:
             return ()
         types, work = self._types, self._work
         if course.graph is not self._model.graph:
             types, work = self._whole(_without_partitions(course))
-        programs = [self._estimates(one, course.graph, format_, types, settings) for one in course.partitions]
-        columns = len(self._devices) * len(settings)
+        programs = [self._estimates(one, course.graph, format_, types) for one in course.partitions]
+        columns = len(self._devices) * len(self._settings)
         if any(len(one) < columns for one in programs):
             return ()
         copied = sum(
@@ -217,7 +213,7 @@ class Pricing:
         )
         found = []
         for column, first in enumerate(programs[0]):
-            device = self._devices[column // len(settings)]
+            device = self._devices[column // len(self._settings)]
             outside = self._on_cpu(course.outside, work, device)
             if outside is None:
                 return ()
@@ -226,7 +222,7 @@ class Pricing:
                 ProviderEstimate(
                     device=first.device,
                     os=first.os,
-                    compute_units=settings[column % len(settings)],
+                    compute_units=self._settings[column % len(self._settings)],
                     latency=inside + boundaries + outside,
                     inside=inside,
                     boundaries=boundaries,
@@ -237,25 +233,20 @@ class Pricing:
         return tuple(found)
 
     def _estimates(
-        self,
-        partition: Partition,
-        graph: Graph,
-        format_: str,
-        types: Mapping[str, TensorType],
-        settings: Sequence[ComputeUnits],
+        self, partition: Partition, graph: Graph, format_: str, types: Mapping[str, TensorType]
     ) -> tuple[Estimate, ...]:
         kind = _KINDS[format_]
-        key = kind, settings, _form(partition, types, graph)
+        key = kind, _form(partition, types, graph)
         if key not in self._known:
             part = Part(nodes=partition.nodes, inputs=partition.inputs, outputs=partition.outputs)
             floats = self._floats if kind == "mlProgram" else DType.FP32
             model = translate(graph, self._model.opset, part, kind=kind, floats=floats, types=types)
-            self._known[key] = self._forecast(model, settings)
+            self._known[key] = self._forecast(model)
         return self._known[key]
 
-    def _forecast(self, model: Model, asked: Sequence[ComputeUnits]) -> tuple[Estimate, ...]:
+    def _forecast(self, model: Model) -> tuple[Estimate, ...]:
         is_single = model.kind == "mlProgram" and self._floats is DType.FP32
-        settings = [_WITHOUT_ENGINE[one] if is_single else one for one in asked]
+        settings = [_WITHOUT_ENGINE[one] if is_single else one for one in self._settings]
         try:
             with sharing_bindings():
                 found = forecast(
