@@ -221,9 +221,9 @@ def find_clips(function: FunctionView) -> Iterator[tuple[list[OpView], Clamp]]:
                 break
             chain.append(reader)
         seen.update(one.op.id for one in chain)
-        start = 0
-        while start < len(chain) - 1:
-            ends = range(len(chain), start + 1, -1)
+        start, has_factor = 0, any(one.op.type in _FACTORS for one in chain)
+        while has_factor and start < len(chain) - 1:
+            ends = range(min(len(chain), start + _LONGEST), start + 1, -1)
             found = next(((end, one) for end in ends if (one := _bound(chain[start:end])) is not None), None)
             if found is not None:
                 yield chain[start : found[0]], found[1]
@@ -273,6 +273,8 @@ def _up_to(view: OpView, before: Clamp) -> Clamp | None:
     return None if number is None else before.within(-math.inf, number)
 
 
+#: The most operations of a bound: longer chains of them are several.
+_LONGEST = 16
 #: Without one of these, a chain is of bounds alone, which take no time behind the first one.
 _FACTORS = frozenset({"linear_activation", "mul", "sigmoid_hard"})
 _LINKS: Mapping[str, Callable[[OpView, Clamp], Clamp | None]] = {
