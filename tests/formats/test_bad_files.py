@@ -137,6 +137,12 @@ class TestNotAModel:
             container.read(tmp_path / "a" / "b.mlpackage")
         assert f"the folder {tmp_path / 'a'} does not exist" in caught.value.hint
 
+    def test_what_only_icloud_holds(self, tmp_path: Path) -> None:
+        (tmp_path / ".b.mlpackage.icloud").write_bytes(b"bplist00")
+        with pytest.raises(NotAModelError) as caught:
+            container.read(tmp_path / "b.mlpackage")
+        assert "iCloud" in caught.value.hint
+
     def test_name_too_long(self, tmp_path: Path) -> None:
         with pytest.raises(ModelError):
             container.read(tmp_path / ("x" * 5000))

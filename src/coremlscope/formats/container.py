@@ -329,6 +329,10 @@ def _suggest(path: Path) -> str:
     """Returns a hint with the most similar existing name."""
     if not path.parent.is_dir():
         return f"the folder {path.parent} does not exist either; check the path"
+    # What macOS 13 and older leave of a file that only iCloud holds; newer ones fetch it as it is read.
+    # (Source: eclecticlight.co/2023/10/25/macos-sonoma-has-changed-icloud-drive-radically.)
+    if path.with_name(f".{path.name}.icloud").exists():
+        return "only iCloud holds it: download it in Finder first"
     near = similar_path(path)
     return f"did you mean {near}?" if near else "check the path"
 
