@@ -47,6 +47,8 @@ _COMMANDS = (
     "verify MODEL --reference MODEL",
     "sweep MODEL --device m1 --random-weights -o swept",
 )
+#: Operations of programs whose estimates show how time and memory grow.
+_COUNTS = (100, 1_000, 10_000, 100_000)
 #: The version that ratios refer to.
 _OLDER = "443e7929"
 #: What the rooms of the package do.
@@ -186,6 +188,22 @@ def _shares(source: Path, words: Sequence[str], folder: Path) -> dict[str, float
     return {part: count / counts.total() for part, count in counts.items()}
 
 
+def _growth(source: Path, folder: Path) -> Iterator[str]:
+    """The seconds and the memory of an estimate on one device with four settings, by operations."""
+    from tests.support.large_models import converted_program
+
+    yield "| operations | CPU, s | memory, MB |"
+    yield "|--:|--:|--:|"
+    for count in _COUNTS:
+        file = folder / f"{count}.mlmodel"
+        file.write_bytes(converted_program(count))
+        words = [sys.executable, "-m", "coremlscope", "estimate", str(file), "--device", "m1"]
+        environment = {**os.environ, "PYTHONPATH": str(source)}
+        child = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, _, used = os.wait4(child.pid, 0)
+        yield f"| {count:,} | {used.ru_utime + used.ru_stime:.1f} | {used.ru_maxrss / 1000:.0f} |"
+
+
 def _table(waits: Sequence[Wait], rounds: int) -> Iterator[str]:
     columns = (
         "model",
@@ -232,7 +250,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     wait.taken.append((before, now))
         for wait in waits:
             wait.shares.update(_shares(sources[1], wait.words, folder))
-    lines = list(_table(waits, options.rounds))
+        grown = list(_growth(sources[1], folder))
+    lines = [
+        *_table(waits, options.rounds),
+        "",
+        "How an estimate for one device grows, with all settings:",
+        "",
+        *grown,
+    ]
     print(*lines, sep="\n")
     if options.page is not None:
         head = (
