@@ -114,6 +114,8 @@ class _Started:
             cwd=folder / "work",
             env={**os.environ, **own, "KILLED_AS": self.mark},
             start_new_session=True,
+            # A shell starts programs in the background with SIGINT ignored, and children inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
         self._said = folder / "stderr"
 
@@ -202,7 +204,8 @@ def _kill_server(name: str, folder: Path, generator: random.Random, number: int)
     arguments, ask = _SERVERS[name]
     for is_killed in (True, False):
         started = _Started(arguments, folder)
-        if generator.random() < 0.8:
+        # The next one is asked in any case: one that ends earlier removes nothing.
+        if not is_killed or generator.random() < 0.8:
             ask(started, folder / "work")
         time.sleep(generator.uniform(0.0, 3.0))
         # The next one ends as a user ends it.

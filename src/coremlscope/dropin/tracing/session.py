@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import weakref
@@ -19,7 +18,7 @@ from types import FrameType
 from typing import IO, Any, Self
 
 from coremlscope.base.errors import UsageError
-from coremlscope.base.scratch import scratch_folder
+from coremlscope.base.scratch import new_scratch, scratch_folder
 from coremlscope.base.writing import write_file
 from coremlscope.dropin.tracing.child import DROPIN_VARIABLE
 from coremlscope.dropin.tracing.collect import read_origin_ns, read_recording
@@ -312,7 +311,7 @@ def record_process(pid: int, seconds: float, *, fps: float | None = None, capaci
 
 
 def _temporary_folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="coremlscope-trace-"))
+    return new_scratch()
 
 
 def _is_in_foreground() -> bool:
