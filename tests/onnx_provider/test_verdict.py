@@ -174,3 +174,14 @@ def test_flatten_has_a_replacement() -> None:
     built.node("Flatten", built.node("Relu", built.input([1, 8, 4, 4]), shape=[1, 8, 4, 4]), shape=[1, 128])
     (fix,) = built.divide("mlprogram").report.fixes
     assert (fix.fix, fix.models, fix.supported) == ("write it as Reshape to a constant shape", 1, 2)
+
+
+def test_work_that_is_not_known_is_no_time() -> None:
+    # A convolution whose shapes contradict each other, and an operator of somebody's own.
+    contradicted = Built()
+    weight = contradicted.constant(np.zeros((64, 3, 3, 3), np.float32))
+    contradicted.node("Conv", contradicted.input(SHAPE), weight, shape=[None, 64, None, None])
+    own = Built()
+    own.node("Relu", own.node("Own", own.input(SHAPE), shape=SHAPE, domain="org.example"), shape=SHAPE)
+    for built in (contradicted, own):
+        assert _reports(built)[1] is None

@@ -15,7 +15,7 @@ from coremlscope.base.errors import CoremlscopeError
 from coremlscope.base.figures import Figure
 from coremlscope.describe.model import list_operations
 from coremlscope.devices import CPU, ComputeUnit, ComputeUnits, Device
-from coremlscope.formats.onnx.graph import Graph, Node, OnnxModel, sort_nodes
+from coremlscope.formats.onnx.graph import OWN_DOMAINS, Graph, Node, OnnxModel, sort_nodes
 from coremlscope.formats.onnx.model import default_shapes
 from coremlscope.formats.onnx.network import Part, translate
 from coremlscope.model.ir import DType, Model, TensorType
@@ -25,7 +25,7 @@ from coremlscope.ops.spec import work_of
 from coremlscope.ops.traits import Trait
 from coremlscope.planning.forecast.planner import forecast
 from coremlscope.planning.onnxruntime.division import Course, Division, Partition
-from coremlscope.planning.onnxruntime.quantisation import DEQUANTIZE, QUANTIZE
+from coremlscope.planning.onnxruntime.quantisation import DEQUANTIZE, QUANTIZE, without_quantisation
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.provider import ProviderEstimate, ProviderReport, ProviderVerdict
 from coremlscope.runtime.execution.binding import sharing_bindings
@@ -46,13 +46,15 @@ _ROUND_TRIP_S, _LEAST_TRIP_S, _MOST_TRIP_S = 75e-6, 50e-6, 100e-6
 _COPIED_BPS = 5e9
 #: Ratios between which a verdict is too close.
 _CLOSE = (0.67, 1.5)
-#: Operators whose work is not counted.
+#: Operators whose work is not counted, the domains of those whose work is, and those that multiply matrices.
 _UNCOUNTED = frozenset(
     {
         *("Attention", "ConvInteger", "GRU", "GroupQueryAttention", "LSTM", "MatMulInteger", "MatMulNBits"),
         *("MultiHeadAttention", "QLinearConv", "QLinearMatMul", "RNN", "RoiAlign", "SequenceMap"),
     }
 )
+_COUNTED_DOMAINS = {*OWN_DOMAINS, "com.microsoft"}
+_PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 #: Settings for ML Programs of float32, which never reach the Neural Engine.
 _WITHOUT_ENGINE: Mapping[ComputeUnits, ComputeUnits] = {
     "all": "cpu_and_gpu",
@@ -122,6 +124,8 @@ class Pricing:
             given = tuple(shapes.get(name, shape))
             self._bound[name] = msgspec.structs.replace(self._bound[name], shape=given)
         self._types, self._work = self._whole(model.graph)
+        if any(node.op == DEQUANTIZE for node in model.graph.nodes):
+            self._work |= self._whole(without_quantisation(model.graph))[1]
         #: Estimates of partitions by their form: networks repeat themselves.
         self._known: dict[object, tuple[Estimate, ...]] = {}
 
@@ -159,16 +163,21 @@ class Pricing:
     def cpu(self, device: Device) -> Figure | None:
         """Returns the seconds of a prediction by the CPU provider alone; None where they are not known.
 
-        There, ONNX Runtime makes one operator of a quantised one and what surrounds it.
+        There, ONNX Runtime makes one operator of a quantised one and what surrounds it: priced as in float.
         """
         nodes = [one for one in self._model.graph.nodes if one.op not in (QUANTIZE, DEQUANTIZE)]
         return self._on_cpu(nodes, self._work, device)
 
     def _on_cpu(self, nodes: Sequence[Node], work: Mapping[str, NodeWork], device: Device) -> Figure | None:
-        if any(node.bodies or node.op in _UNCOUNTED for node in nodes):
+        if any(node.bodies or node.op in _UNCOUNTED or node.domain not in _COUNTED_DOMAINS for node in nodes):
             return None
-        rates = CpuRates.of(device)
-        seconds = sum(work.get(node.outputs[0], NodeWork()).seconds(rates) for node in nodes if node.outputs)
+        rates, seconds = CpuRates.of(device), 0.0
+        for node in nodes:
+            # Without a first output it has no work; without work its values are constants.
+            counted = work.get(node.outputs[0]) if node.outputs else None
+            if counted is not None and node.op in _PRODUCTS and not (counted.products or counted.grouped):
+                return None  # Its shapes are not known: a product is never free.
+            seconds += (counted or NodeWork()).seconds(rates)
         return Figure(seconds, seconds / _DOUBT, seconds * _DOUBT, "estimated")
 
     def reports(self, divisions: Sequence[Division]) -> tuple[ProviderReport, ...]:
