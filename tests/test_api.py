@@ -60,7 +60,7 @@ def test_one_spelling_of_each_keyword() -> None:
 
 def test_what_cannot_be_estimated_does_not_stop_a_profile(monkeypatch: pytest.MonkeyPatch) -> None:
     model = api.read(regressor([[1.0, 2.0]], [0.5]).SerializeToString())
-    monkeypatch.setattr("coremlscope.planning.forecast.planner.tabular_kernels", lambda functions: [])
+    monkeypatch.setattr("coremlscope.planning.forecast.functions.tabular_kernels", lambda functions: [])
     profile = coremlscope.profile(
         model,
         iterations=2,

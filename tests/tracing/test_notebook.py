@@ -43,7 +43,7 @@ def test_the_loop_of_a_kernel_is_not_the_programs(
     assert "<pre" in text
     assert "Activity" in text
     assert "Operations" in text
-    assert (">notebook<" in text) is is_kernel
+    assert (" notebook: " in text) is is_kernel
 
 
 @pytest.mark.long
