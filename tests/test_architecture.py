@@ -23,6 +23,7 @@ _UNFORMATTED: Mapping[str, int] = {}
 #: yet, a draft or a temporary one, or renames folders of the cache.
 _OTHER_WRITERS: Mapping[str, int] = {
     "src/coremlscope/cli/terminal.py": 1,  # the null device
+    "src/coremlscope/cli/mcp.py": 1,  # a pipe in the place of standard input
     "src/coremlscope/studies/conversion/convert.py": 1,  # copies into a draft
     "src/coremlscope/dropin/compiled.py": 2,  # copies into a temporary folder
     "src/coremlscope/runtime/engines/onnxruntime.py": 1,  # a link to the null device

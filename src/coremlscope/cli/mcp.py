@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from coremlscope.base.scratch import scratch_folder
@@ -58,8 +63,38 @@ def _run(arguments: argparse.Namespace) -> int:
         work = {"verb": verb, "arguments": list(given)}
         return call_isolated(run_verb, work, limits=limits, started=started)
 
-    make_service(run, __version__, roots=arguments.root, allow_write=arguments.allow_write).run("stdio")
+    service = make_service(run, __version__, roots=arguments.root, allow_write=arguments.allow_write)
+    with _input_that_ends():
+        service.run("stdio")
     return 0
+
+
+@contextlib.contextmanager
+def _input_that_ends() -> Iterator[None]:
+    """Puts a pipe in the place of standard input, which ends with the block.
+
+    A thread of the SDK reads standard input, and everything waits for it: after a signal, until the client
+    closes it. For the same reason Ctrl-C interrupts at once, and does not cancel tasks one by one.
+    """
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
+    given = os.dup(0)
+    reader, writing = os.pipe()
+    os.dup2(reader, 0)
+    os.close(reader)
+    with os.fdopen(writing, "wb", buffering=0) as writer:
+
+        def pass_on() -> None:
+            with contextlib.suppress(OSError, ValueError), writer:
+                while data := os.read(given, 1 << 16):
+                    writer.write(data)
+
+        threading.Thread(target=pass_on, daemon=True).start()
+        yield
 
 
 def run_verb(verb: str, arguments: Sequence[str]) -> Any:
