@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coremlscope.studies.sweep.expansion import Expander
+from coremlscope.studies.sweep.expansion import Expander, content_of_path
 from coremlscope.studies.sweep.jobs import Measuring, PickledModel, SweepJob, SweptModel, WantedResult
 from coremlscope.studies.sweep.local import LocalRunner
 from coremlscope.studies.sweep.rows import Row
@@ -23,7 +23,9 @@ def work(path: Path, **options: object) -> list[Row]:
 
 
 def test_variants_are_smaller_models_of_the_same_name(zoo: Path) -> None:
+    before = content_of_path(zoo / "small.mlpackage")
     plain, made = work(zoo / "small.mlpackage", variants=("", "int8"))
+    assert content_of_path(zoo / "small.mlpackage") == before, "the package stays as it is"
     assert (plain.variant, made.variant) == ("", "int8")
     assert plain.model == made.model
     assert plain.weights_bytes is not None

@@ -127,6 +127,7 @@ def _make_variant(source: Path, name: str, folder: Path) -> Path:
         CoremlscopeError: The transform does not suit the model, or coremltools failed.
     """
     from coremlscope.studies.variants.coremltools_steps import require_coremltools, transform_file
+    from coremlscope.studies.variants.study import with_own_manifest
 
     require_coremltools()
     model, transform = api.read(source), parse_transform(name)
@@ -137,7 +138,7 @@ def _make_variant(source: Path, name: str, folder: Path) -> Path:
         raise UnsupportedModelError(f"{name} needs real inputs", "make it with `coremlscope what-if --apply`")
     is_network = model.content.is_network
     target = folder / ("variant.mlmodel" if is_network else "variant.mlpackage")
-    path = readable_by_core_ml(source, folder)
+    path = with_own_manifest(readable_by_core_ml(source, folder), folder)
     try:
         transform_file(path, transform, target, shapes={}, samples=[], folder=folder)
     except CoremlscopeError:

@@ -324,7 +324,7 @@ def _asked(
         values = _samples(model, inputs, samples, {name: each[0] for name, each in known.items()}, seed)
         try:
             write_samples(folder / "samples", values)
-            path = _with_own_manifest(readable_by_core_ml(source, folder), folder)
+            path = with_own_manifest(readable_by_core_ml(source, folder), folder)
         except OSError as error:
             raise temporary_error(error) from error
         yield (
@@ -341,7 +341,7 @@ def _asked(
         )
 
 
-def _with_own_manifest(path: Path, folder: Path) -> Path:
+def with_own_manifest(path: Path, folder: Path) -> Path:
     """Returns a package below a private folder: a copy of the manifest, and links to the other files.
 
     coremltools replaces the manifest of a package that it opens.
