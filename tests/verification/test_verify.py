@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from coremlscope import verify
 from coremlscope.base.errors import InputError, ModelError, UsageError
@@ -18,6 +19,7 @@ from coremlscope.reports.markdown.writer import write_markdown
 from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.reports.verification import verification_document
 from coremlscope.results.verification import VERIFICATION, Verification
+from coremlscope.verification.outputs import Tolerance, compare_output
 from coremlscope.verification.pairing import plain_name
 from tests.support.coreml_children import as_a_mac
 from tests.support.faulty_programs import PROGRAMS, Planted
@@ -134,6 +136,18 @@ def test_reports_have_every_part(overflowing: Verification) -> None:
     values = json.loads(render_json(overflowing))
     assert values["schema"] == VERIFICATION
     assert values["faults"][0]["repairs"] is True
+
+
+@pytest.mark.parametrize(("first", "is_equal"), [(7.0, True), (np.nan, False)])
+def test_an_image_that_cannot_be_compared_is_not_called_equal(
+    overflowing: Verification, first: float, is_equal: bool
+) -> None:
+    ours, theirs = np.full((3, 2, 2), 7.0), np.full((3, 2, 2), 7.0)
+    ours[0, 0, 0] = first
+    row = compare_output("y", "y", "fp16", (ours, theirs), "image", Tolerance(), is_half=False)
+    text = write_markdown(verification_document(replace(overflowing, outputs=(row,))))
+    (line,) = (one for one in text.splitlines() if one.startswith("| y | fp16 | image |"))
+    assert ("equal" in line) is is_equal
 
 
 @pytest.mark.usefixtures("_preloading")

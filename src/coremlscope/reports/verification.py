@@ -172,8 +172,10 @@ def _output_row(output: ComparedOutput) -> tuple[str, ...]:
 
 def _meaning_text(output: ComparedOutput) -> str:
     figures = []
-    if output.meaning == "image":
-        figures.append("equal" if output.psnr_db is None else f"PSNR {output.psnr_db:.1f} dB")
+    if output.psnr_db is not None and output.meaning == "image":
+        figures.append(f"PSNR {output.psnr_db:.1f} dB")
+    elif output.meaning == "image" and output.passed:  # Without a ratio a failed one is not comparable.
+        figures.append("equal")
     if output.top_1 is not None:
         figures.append(f"top-1 {output.top_1:.1%}")
     if output.top_k is not None:
