@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -11,6 +12,7 @@ from coremlscope import api
 from coremlscope.devices import ComputeUnits
 from coremlscope.model import ir
 from coremlscope.planning.answer.comparison import compare_answers, ratio_errors
+from coremlscope.planning.answer.doubts import FEW_FIGURES
 from coremlscope.results.answer import Answer
 from tests.support.ir_models import array_feature
 from tests.support.pipelines import arithmetic, pipeline
@@ -117,6 +119,18 @@ def test_errors_of_one_chip_move_together() -> None:
     found = ratio_errors("m", "neural_engine", "neural_engine")
     assert found is not None
     assert -0.3 < found[0] < 0 < found[1] < 0.3
+
+
+def test_a_doubt_of_the_chip_does_not_make_the_ratio_of_two_on_one_unit_doubtful() -> None:
+    slow, fast = (
+        _of_corpus(name, "iphone-15-pro") for name in ("FindFour.mlmodel", "model_hourglass.mlmodel")
+    )
+    assert slow.trust.doubts == fast.trust.doubts == (FEW_FIGURES[1],)
+    (pair, *_) = compare_answers([slow], [fast])
+    assert (pair.verdict, pair.doubts) == ("faster", ())
+    elsewhere = msgspec.structs.replace(fast, units={"cpu": 1.0})
+    (pair, *_) = compare_answers([slow], [elsewhere])
+    assert (pair.verdict, pair.doubts) == ("unclear", (FEW_FIGURES[1],))
 
 
 def _decoder() -> ir.Model:

@@ -19,7 +19,7 @@ from coremlscope.base.units import format_duration, format_ratio
 from coremlscope.describe.comparison.profiles import Comparison, Rounds, compare_profiles, label_subjects
 from coremlscope.devices.unit import SETTING_WORDS, ComputeUnit, ComputeUnits
 from coremlscope.planning.answer.answer import answers_of
-from coremlscope.planning.answer.doubts import Doubt, worst
+from coremlscope.planning.answer.doubts import FEW_FIGURES, Doubt, worst
 from coremlscope.planning.answer.hazards import is_met
 from coremlscope.planning.answer.settings import main_unit, paired_errors
 from coremlscope.planning.cost.latency.evidence import load_evidence
@@ -195,14 +195,17 @@ def _choice(answer: Answer | None) -> SettingChoice | None:
     )
 
 
-def _doubts(sides: Sequence[Answer | None], names: Names) -> list[Doubt]:
+def _doubts(sides: tuple[Answer | None, Answer | None], names: Names) -> list[Doubt]:
     """Returns what makes either side doubtful, what concerns both once."""
     held: dict[str, list[tuple[str, Certainty]]] = {}
+    is_level_shared = _is_level_shared(*sides)
     for name, one in zip(names, sides, strict=True):
         if one is None:
             held.setdefault("nothing is estimated", []).append((name, "unknown"))
             continue
         for text in one.trust.doubts:
+            if is_level_shared and text == FEW_FIGURES[1]:
+                continue
             held.setdefault(text, []).append((name, one.trust.certainty))
     return [
         (
@@ -211,6 +214,13 @@ def _doubts(sides: Sequence[Answer | None], names: Names) -> list[Doubt]:
         )
         for text, several in held.items()
     ]
+
+
+def _is_level_shared(before: Answer | None, after: Answer | None) -> bool:
+    """Whether published pairs say how far the ratio of two estimates for one unit of one chip is off."""
+    if before is None or after is None or main_unit(before.units) != main_unit(after.units):
+        return False
+    return _errors(before, after) is not None
 
 
 def _hazards(sides: Sequence[Answer | None], names: Names) -> Iterator[str]:

@@ -25,6 +25,8 @@ _VISIBLE = 0.2
 _MOST_YEARS = 2
 
 Doubt = tuple[Certainty, str]
+#: Concerns the level of every estimate of a chip, so not the ratio of two on one unit of it.
+FEW_FIGURES: Doubt = ("unclear", "few published figures are of this chip")
 
 
 def worst(known: Iterable[Certainty]) -> Certainty:
@@ -59,7 +61,7 @@ def find_doubts(
         elif undecided := _undecided(kernels, ops, plan, estimate):
             found.append(("unclear", undecided))
     if estimate.own is None and estimate.basis == "extrapolated":
-        found.append(("unclear", "few published figures are of this chip"))
+        found.append(FEW_FIGURES)
     return found
 
 
