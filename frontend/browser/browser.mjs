@@ -11,6 +11,9 @@ const FLAGS = [
   "--disable-background-networking",
   "--disable-component-update",
   "--disable-sync",
+  // A camera that draws its frames, and is permitted.
+  "--use-fake-device-for-media-stream",
+  "--use-fake-ui-for-media-stream",
 ];
 
 const browser = await chromium.launch({ executablePath, args: FLAGS });

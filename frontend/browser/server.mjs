@@ -21,11 +21,13 @@ await look(
     await page.setInputFiles("input[type=file]:not([webkitdirectory])", other);
     seen.refused = await page.getByRole("alert").textContent();
 
+    await page.getByRole("button", { name: "iPhone 13" }).click();
     await page.setInputFiles("input[webkitdirectory]", model);
     await page.locator(".report-head h1").waitFor();
     seen.opened = await page.locator(".report-head h1").textContent();
     await page.locator(".open-progress").waitFor({ state: "detached" });
     seen.devices = await page.locator("select[name=device] > option").allTextContents();
+    seen.first = await page.locator("select[name=device] > option:checked").textContent();
     seen.times = await page.locator("#times").count();
     await page.getByRole("button", { name: "Run it here" }).click();
     await page.locator("#times").waitFor();
@@ -40,7 +42,22 @@ await look(
       pictures: await page.locator("#preview .stage img").count(),
     };
     await page.locator("#preview .drop input").setInputFiles({ ...photo, name: "photo.txt" });
-    seen.previewed.refused = await page.locator("#preview .banner").textContent();
+    seen.previewed.refused = await page.locator("#preview .banner p").allTextContents();
+    await page.getByRole("button", { name: "Camera", exact: true }).click();
+    await page.locator(".camera video").evaluate((video) => video.videoWidth || new Promise((done) => (video.onloadeddata = done)));
+    await page.getByLabel("Repeat every frame").check();
+    // Answers change with the frames of the camera.
+    const frames = new Set();
+    while (frames.size < 2) {
+      await page.waitForTimeout(50);
+      const frame = page.locator("#preview .stage img").first();
+      if (await frame.count()) frames.add(await frame.getAttribute("src"));
+    }
+    seen.frames = frames.size;
+    await check("camera");
+    await page.getByLabel("Repeat every frame").uncheck();
+    await page.getByRole("button", { name: "Close the camera" }).click();
+    seen.isFilming = await page.locator(".camera").count();
 
     await page.getByRole("button", { name: "Run it here" }).click();
     await page.getByRole("button", { name: "Stop" }).click();

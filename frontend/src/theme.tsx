@@ -21,7 +21,8 @@ export function ThemeSwitch() {
       aria-label={`Theme: ${WORDS[theme]}. Change to ${WORDS[NEXT[theme]]}`}
       onClick={() => setTheme(NEXT[theme])}
     >
-      <span aria-hidden="true">{theme === "dark" ? "☾" : theme === "light" ? "☀" : "◐"}</span> {WORDS[theme]}
+      <span aria-hidden="true">{theme === "dark" ? "☾" : theme === "light" ? "☀" : "◐"}</span>{" "}
+      <span class="theme-word">{WORDS[theme]}</span>
     </button>
   );
 }

@@ -35,6 +35,7 @@ def test_a_model_is_opened_for_the_default_devices(seen: dict[str, Any]) -> None
     assert seen["opened"] == "small.mlpackage"
     names = [find_device(name).name for name in DEFAULT_DEVICES]
     assert [text.split(",")[0] for text in seen["devices"]] == names
+    assert seen["first"].split(",")[0] == "iPhone 13"  # as it was chosen
     assert seen["times"] == 0  # it is run on request alone
 
 
@@ -42,7 +43,12 @@ def test_a_picture_is_given_to_the_model(seen: dict[str, Any]) -> None:
     found = seen["previewed"]
     assert "measured by ONNX Runtime" in found["time"]
     assert (found["classes"], found["pictures"]) == (10, 1)
-    assert found["refused"] == "No input of this model takes photo.txt."
+    assert found["refused"] == ["No input of this model takes photo.txt", "→ it takes a photo"]
+
+
+def test_frames_of_a_camera_are_given_to_the_model(seen: dict[str, Any]) -> None:
+    assert seen["frames"] == 2
+    assert seen["isFilming"] == 0
 
 
 def test_two_models_are_compared(seen: dict[str, Any]) -> None:

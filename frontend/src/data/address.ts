@@ -33,7 +33,10 @@ export function readAddress(query: string, targets: readonly Target[], isKnown: 
   const values = new URLSearchParams(query);
   const device = values.get("device");
   const target =
-    targets.find((one) => targetName(one) === device) ?? targets.find((one) => device && chipOf(one) === device) ?? targets[0] ?? null;
+    targets.find((one) => targetName(one) === device) ??
+    targets.find((one) => device && [one.device, chipOf(one)].includes(device)) ??
+    targets[0] ??
+    null;
   const setting = target?.settings.find((one) => one === values.get("units")) ?? target?.settings[0] ?? "all";
   const op = values.get("op");
   const filter = Object.fromEntries(KEYS.map((key) => [key, values.get(`filter-${key}`) ?? ""])) as unknown as Filter;

@@ -1091,6 +1091,8 @@ export interface OwnCalibration {
 export interface PageState {
   /** The largest model that can be sent. */
   max_upload_bytes: number;
+  /** The names of the devices that answers are for. */
+  devices: string[];
 }
 
 /** Whether another model, device or setting is faster than a base, and the two rows that say so. */

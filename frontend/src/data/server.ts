@@ -29,12 +29,10 @@ export class Server implements Answerer {
 
   profile = (question: Question): Promise<Answer> => this.work(question, "profile");
 
-  predict = async (question: Question, request: PredictionRequest): Promise<Preview> => {
+  predict = (question: Question, request: PredictionRequest): Promise<Preview | Refusal> => {
     const { files, inputs, resize, rate } = request;
     const head = { path: question.paths[0], inputs, resize, rate_Hz: rate };
-    const answer = await this.post<Preview>(question, "prediction", head, files, () => {}, new AbortController().signal);
-    if ("error" in answer) throw new Error(`${answer.error}${answer.hint && `: ${answer.hint}`}`);
-    return answer;
+    return this.post<Preview>(question, "prediction", head, files, () => {}, new AbortController().signal);
   };
 
   stop(): void {
@@ -58,9 +56,13 @@ export class Server implements Answerer {
     if (typeof id !== "string") return id;
     const response = await request(`models/${id}/${what}`, head, files, signal);
     if (!(response instanceof Response)) return response;
-    for await (const line of linesOf(response, signal)) {
-      if (!("progress" in line)) return "answer" in line ? (line.answer as Kind) : line;
-      say(PHASES[line.progress] ?? line.progress, line.total ? line.done / line.total : undefined);
+    try {
+      for await (const line of linesOf(response, signal)) {
+        if (!("progress" in line)) return "answer" in line ? (line.answer as Kind) : line;
+        say(PHASES[line.progress] ?? line.progress, line.total ? line.done / line.total : undefined);
+      }
+    } catch (error) {
+      if (error instanceof Stopped) throw error;
     }
     return LOST;
   }

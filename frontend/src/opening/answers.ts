@@ -36,7 +36,7 @@ export interface Answerer {
   /** The answer with the time on the machine of the server. */
   profile?: (question: Question) => Promise<Answer>;
   /** What a model makes of inputs. */
-  predict?: (question: Question, request: PredictionRequest) => Promise<Preview>;
+  predict?: (question: Question, request: PredictionRequest) => Promise<Preview | Refusal>;
   /** Ends what is being done. */
   stop: () => void;
 }

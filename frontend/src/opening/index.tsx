@@ -1,8 +1,8 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Preview } from "../data/schema";
 import { Page } from "../page";
 import type { Payload } from "../payload";
+import { Problem } from "../ui/problem";
 import { BarActions } from "../ui/topbar";
 import { Predicting } from "../views/preview/predicting";
 import type { Answer, Answerer, ListedModel, PredictionRequest, Question, Refusal, Say } from "./answers";
@@ -37,6 +37,8 @@ export function Opening(props: {
   answerer: (say: Say) => Answerer;
   text: StartText;
   examples?: readonly Example[];
+  /** The names of the devices that answers are for, where these are known before. */
+  devices?: readonly string[];
   /** Reads the files of an example. */
   readExample?: (example: Example) => Promise<Dropped>;
   /** Begins to load what answers. */
@@ -140,6 +142,7 @@ export function Opening(props: {
         models={models}
         progress={progress}
         examples={props.examples ?? []}
+        devices={props.devices ?? []}
         onOpen={(dropped, paths) => void open(dropped, paths)}
         onExample={(example) => void openExample(example)}
       >
@@ -166,7 +169,7 @@ export function Opening(props: {
       {progress}
     </span>
   );
-  const predicts = predict && isModel ? (request: PredictionRequest): Promise<Preview> => predict(shown, request) : null;
+  const predicts = predict && isModel ? (request: PredictionRequest) => predict(shown, request) : null;
   return (
     <BarActions.Provider value={actions}>
       <Predicting.Provider value={predicts}>
@@ -207,15 +210,6 @@ function useDropped(open: (dropped: Dropped) => void): void {
       removeEventListener("drop", take);
     };
   }, [open]);
-}
-
-export function Problem(props: Refusal) {
-  return (
-    <div class="banner" role="alert">
-      <p>{props.error}</p>
-      {props.hint && <p>→ {props.hint}</p>}
-    </div>
-  );
 }
 
 function Progress(props: { status: { text: string; share?: number | undefined }; onStop: () => void }) {

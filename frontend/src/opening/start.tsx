@@ -2,7 +2,8 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { bytes } from "../format";
 import { ThemeSwitch } from "../theme";
-import { type Example, Problem } from ".";
+import { Problem } from "../ui/problem";
+import type { Example } from ".";
 import type { ListedModel, Refusal } from "./answers";
 import { type Dropped, readChosen } from "./dropped";
 
@@ -19,6 +20,7 @@ export function Start(props: {
   models: { dropped: Dropped; listed: readonly ListedModel[] } | null;
   progress: ComponentChildren;
   examples: readonly Example[];
+  devices: readonly string[];
   onOpen: (dropped: Dropped, paths?: readonly string[]) => void;
   onExample: (example: Example) => void;
   children?: ComponentChildren;
@@ -36,6 +38,7 @@ export function Start(props: {
         Drop a model. You see which compute unit Core ML would choose for each operation on every Apple chip, the rule that keeps it off the
         others, and an estimate of how long a prediction takes. {props.text.lead}
       </p>
+      {props.devices.length > 0 && <Devices devices={props.devices} />}
       <DropZone onOpen={props.onOpen} />
       {problem && <Problem {...problem} />}
       {models && <Choice {...models} onOpen={props.onOpen} />}
@@ -57,6 +60,29 @@ export function Start(props: {
       <p class="faint">{props.text.foot}</p>
       {props.children}
     </main>
+  );
+}
+
+/** The devices that answers are for; the one that is chosen is shown first. */
+function Devices(props: { devices: readonly string[] }) {
+  const [chosen, choose] = useState(() => new URLSearchParams(location.search).get("device") ?? props.devices[0]);
+  return (
+    <p class="start-devices" role="group" aria-label="The device to show first">
+      {props.devices.map((one) => (
+        <button
+          key={one}
+          type="button"
+          class="tag"
+          aria-pressed={one === chosen}
+          onClick={() => {
+            choose(one);
+            history.replaceState(history.state, "", `?${new URLSearchParams({ device: one })}`);
+          }}
+        >
+          {one}
+        </button>
+      ))}
+    </p>
   );
 }
 

@@ -140,7 +140,7 @@ function Views(props: { back: ComponentChildren; chips: readonly [string, string
   const report = useReport();
   // A prediction needs what runs the model.
   const runs = useContext(Predicting) !== null;
-  const views = [...VIEWS.filter((view) => view.applies(report)), ...(runs ? [PREVIEW] : [])];
+  const views = [...(runs ? [PREVIEW] : []), ...VIEWS.filter((view) => view.applies(report))];
   const [wanted, want] = useState<string | null>(null);
   return (
     <>

@@ -6,6 +6,7 @@ import { Opening } from "../opening";
 export function ServerPage(props: { result: ServerForm }) {
   return (
     <Opening
+      devices={props.result.devices}
       answerer={(say) => new Server(props.result.max_upload_bytes, say)}
       text={{
         lead: "It is all worked out on the machine that runs this page: the model is sent nowhere else, and is removed when the server stops.",

@@ -17,6 +17,8 @@ from starlette.types import ASGIApp
 
 from coremlscope.base.errors import CoremlscopeError, OutputError, known_error
 from coremlscope.base.processes.child import ChildLimits
+from coremlscope.devices import find_device
+from coremlscope.devices.catalog import DEFAULT_DEVICES
 from coremlscope.model.features.images import Resize
 from coremlscope.reports.page import build_page
 from coremlscope.server import work
@@ -39,9 +41,11 @@ class PageState(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         max_upload_bytes: The largest model that can be sent.
+        devices: The names of the devices that answers are for.
     """
 
     max_upload_bytes: int
+    devices: tuple[str, ...]
 
 
 class SentFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -122,7 +126,8 @@ class App:
         return Guard(app, token, hosts, self._limits)
 
     def _home(self, _: Request) -> Response:
-        state = PageState(max_upload_bytes=self._limits.upload_bytes)
+        devices = tuple(find_device(name).name for name in DEFAULT_DEVICES)
+        state = PageState(max_upload_bytes=self._limits.upload_bytes, devices=devices)
         values = {"schema": SCHEMA, **msgspec.to_builtins(state)}
         return HTMLResponse(build_page(values, "Open a model", connects=True))
 

@@ -2,10 +2,12 @@ import { useContext, useRef, useState } from "preact/hooks";
 import { type Given, inputFor, inputKind, predictionTime, previewRequest, RESIZES, takesSound } from "../../data/preview";
 import type { FeatureSummary, Preview } from "../../data/schema";
 import { duration, plural } from "../../format";
-import type { PredictionRequest } from "../../opening/answers";
+import type { PredictionRequest, Refusal } from "../../opening/answers";
 import { useReport } from "../../report";
 import { OriginTag } from "../../ui/origin";
+import { Problem } from "../../ui/problem";
 import { Section } from "../../ui/section";
+import { Camera } from "./camera";
 import { Outputs } from "./outputs";
 import { Predicting } from "./predicting";
 
@@ -34,17 +36,18 @@ export function InputPreview() {
     if (value && "file" in value) start(values);
     else setGiven(values);
   };
-  const drop = (files: FileList | null | undefined) => {
+  const drop = (files: Iterable<File>) => {
+    const dropped = [...files];
     const values = new Map(given);
-    for (const file of files ?? []) {
+    for (const file of dropped) {
       const input = inputFor(
-        inputs.filter((one) => (files?.length ?? 0) < 2 || !values.has(one.name)),
+        inputs.filter((one) => dropped.length < 2 || !values.has(one.name)),
         file.name,
       );
-      if (!input) return refuse(`No input of this model takes ${file.name}.`);
+      if (!input) return refuse({ error: `No input of this model takes ${file.name}`, hint: `it takes ${wanted(inputs)}` });
       values.set(input.name, { file });
     }
-    if (files?.length) start(values);
+    if (dropped.length > 0) start(values);
   };
   const hasPicture = inputs.some((input) => inputKind(input) === "picture");
   return (
@@ -66,14 +69,14 @@ export function InputPreview() {
           onDrop={(event) => {
             event.preventDefault();
             setOver(false);
-            drop(event.dataTransfer?.files);
+            drop(event.dataTransfer?.files ?? []);
           }}
         >
           <input
             type="file"
             multiple
             onChange={(event) => {
-              drop(event.currentTarget.files);
+              drop(event.currentTarget.files ?? []);
               event.currentTarget.value = "";
             }}
           />
@@ -81,6 +84,7 @@ export function InputPreview() {
             <b>Choose a file</b>, or drop one here: {wanted(inputs)}
           </span>
         </label>
+        {hasPicture && <Camera isRunning={isRunning} hasFailed={problem !== null} onFrame={(frame) => drop([frame])} onRefuse={refuse} />}
         <ul class="preview-inputs">
           {inputs.map((input) => (
             <InputRow key={input.name} input={input} given={given.get(input.name)} onGive={(value) => give(input.name, value)} />
@@ -128,11 +132,7 @@ export function InputPreview() {
           </button>
         </div>
       </form>
-      {problem && (
-        <p class="banner" role="alert">
-          {problem}
-        </p>
-      )}
+      {problem && <Problem {...problem} />}
       {isRunning && <progress aria-label="The model runs" />}
       <div aria-live="polite" aria-busy={isRunning}>
         {preview && <Result preview={preview} />}
@@ -217,7 +217,7 @@ export function Result(props: { preview: Preview }) {
 function usePreview() {
   const predict = useContext(Predicting);
   const [preview, setPreview] = useState<Preview | null>(null);
-  const [problem, setProblem] = useState("");
+  const [problem, setProblem] = useState<Refusal | null>(null);
   const [isRunning, setRunning] = useState(false);
   // What is given while a prediction runs is sent after it: only the last of it counts.
   const following = useRef<PredictionRequest | null>(null);
@@ -236,13 +236,12 @@ function usePreview() {
     setRunning(false);
   };
   const send = async (request: PredictionRequest) => {
-    setProblem("");
-    try {
-      setPreview((await predict?.(request)) ?? null);
-    } catch (error) {
-      setPreview(null);
-      setProblem((error as Error).message);
-    }
+    setProblem(null);
+    const answer = await predict?.(request);
+    if (!answer) return;
+    const isRefused = "error" in answer;
+    setPreview(isRefused ? null : answer);
+    if (isRefused) setProblem(answer);
   };
   return { preview, problem, isRunning, run, refuse: setProblem };
 }
