@@ -17,7 +17,7 @@ import numpy as np
 
 from coremlscope.dropin import proxies
 
-__all__ = ["FAULTS", "PHASE_OF", "install"]
+__all__ = ["FAULTS", "PHASE_OF", "PLAN_FAULTS", "WRONG", "install"]
 
 _ENGINE = ("ALL", "CPU_AND_NE")
 
@@ -67,6 +67,10 @@ _AT: Mapping[str, tuple[str, str]] = {
     "predict is killed": ("predict", "is killed"),
     "predict aborts": ("predict", "aborts"),
     "predict fails": ("predict", "predict fails"),
+    "plan hangs": ("plan", "hangs"),
+    "plan is killed": ("plan", "is killed"),
+    "plan aborts": ("plan", "aborts"),
+    "plan fails": ("plan", "load fails"),
 }
 #: Outputs that are wrong.
 _CHANGES: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -74,15 +78,22 @@ _CHANGES: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "another size": lambda outputs: {name: array[..., :-1] for name, array in outputs.items()},
     "missing": lambda outputs: dict(list(outputs.items())[1:]),
 }
-#: Faults that end the process or raise an error, and those of outputs.
-FAULTS, WRONG = tuple(_AT), tuple(_CHANGES)
-PHASE_OF = {fault: {"load": "first load", "predict": "predict"}[phase] for fault, (phase, _) in _AT.items()}
+#: Faults that end the process or raise an error: of runs, and of the plan; and those of outputs.
+FAULTS = tuple(fault for fault, (phase, _) in _AT.items() if phase != "plan")
+PLAN_FAULTS, WRONG = tuple(fault for fault in _AT if fault not in FAULTS), tuple(_CHANGES)
+PHASE_OF = {fault: "first load" if phase == "load" else phase for fault, (phase, _) in _AT.items()}
 
 
 def install(fault: str) -> None:
     """Puts a fault into the drop-in's proxy."""
     name = fault.removesuffix(" everywhere")
     units = ("ALL", "CPU_AND_NE", "CPU_AND_GPU", "CPU_ONLY") if name != fault else _ENGINE
+
+    def fail(phase: str) -> None:
+        if _AT.get(name, ("",))[0] == phase:
+            _ENDINGS[_AT[name][1]]()
+
+    sound = proxies.ModelProxy
 
     class Faulty(proxies.ModelProxy):
         def __init__(self, path: str, compute_units: str, *others: Any) -> None:
@@ -95,8 +106,14 @@ def install(fault: str) -> None:
             outputs = super().predict(data, state)
             return _CHANGES[name](outputs) if self._is_faulty and name in _CHANGES else outputs
 
+        @staticmethod
+        def get_compute_plan(path: str, compute_units: str) -> Any:
+            if compute_units in units:
+                fail("plan")
+            return sound.get_compute_plan(path, compute_units)
+
         def _fail(self, phase: str) -> None:
-            if self._is_faulty and _AT.get(name, ("",))[0] == phase:
-                _ENDINGS[_AT[name][1]]()
+            if self._is_faulty:
+                fail(phase)
 
     proxies.ModelProxy = Faulty  # type: ignore[misc]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 
 import msgspec.structs
 
@@ -11,7 +12,7 @@ from coremlscope.base.findings import Finding
 from coremlscope.base.processes.child import ChildLimits
 from coremlscope.devices import ComputeUnits
 from coremlscope.devices.unit import SETTINGS
-from coremlscope.measure.contract import MeasuredModel
+from coremlscope.measure.contract import MeasuredModel, Progress
 from coremlscope.measure.coreml import plan as core_ml
 from coremlscope.measure.coreml.kept import KeptFolders
 from coremlscope.measure.coreml.units import effective_units
@@ -23,6 +24,53 @@ from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan
 
+#: The id of a finding on a plan that is missing.
+_MISSING = "no-core-ml-plan"
+
+
+def ask_for_plans(
+    path: Path,
+    units: Collection[ComputeUnits],
+    functions: Sequence[str],
+    limits: ChildLimits,
+    kept: KeptFolders,
+    progress: Progress | None = None,
+) -> tuple[dict[ComputeUnits, core_ml.PlansOfModel], list[Finding], EngineError | None]:
+    """Asks Core ML for its plan under each setting; a failure costs one setting.
+
+    Args:
+        path: The model.
+        units: The settings.
+        functions: The functions to ask for besides the default one.
+        limits: When to give up on a setting.
+        kept: Has what Core ML compiled for measurements.
+        progress: Called with the phase when it begins.
+
+    Returns:
+        The plans, findings on them and on those that are missing, and the first failure.
+    """
+    answers: dict[ComputeUnits, core_ml.PlansOfModel] = {}
+    findings: list[Finding] = []
+    first: EngineError | None = None
+    for unit in units:
+        try:
+            answers[unit] = core_ml.ask_core_ml(
+                path, unit, limits, functions=functions, home=kept.of(unit), progress=progress
+            )
+            findings += core_ml.plan_findings(answers[unit])
+        except EngineError as error:
+            first = first or error
+            text = f"Core ML gave no plan under {unit}: {error.message}."
+            findings.append(
+                Finding(
+                    id=_MISSING, severity="warning", text=text, hint=error.hint, exit_code=error.exit_code
+                )
+            )
+        except KeyboardInterrupt:
+            findings.append(interrupted(f"Core ML's plan under {unit}"))
+            break
+    return answers, findings, first
+
 
 def with_plans_of_this_mac(
     forecast: Forecast | None,
@@ -31,6 +79,7 @@ def with_plans_of_this_mac(
     measurements: Sequence[Measurement],
     limits: ChildLimits,
     kept: KeptFolders,
+    progress: Progress | None = None,
 ) -> tuple[Forecast, list[Finding]]:
     """Puts Core ML's own plans for this Mac, and ours, before those of a forecast.
 
@@ -41,48 +90,29 @@ def with_plans_of_this_mac(
         measurements: What was measured under settings of compute units.
         limits: When to give up.
         kept: Has what Core ML compiled for the measurements.
+        progress: Called with the phase when it begins.
 
     Returns:
         The forecast, and findings on plans that are missing.
     """
-    known, units = forecast or Forecast(), {measured.compute_units for measured in measurements}
-    plans, findings = _plans_of_this_mac(subject, settings, units, limits, kept)
-    return msgspec.structs.replace(known, plans=plans + known.plans), findings
-
-
-def _plans_of_this_mac(
-    subject: MeasuredModel,
-    settings: Settings,
-    units: Collection[str],
-    limits: ChildLimits,
-    kept: KeptFolders,
-) -> tuple[tuple[Plan, ...], list[Finding]]:
-    """Core ML's own plan for this Mac under each setting, and ours; findings where there is none."""
-    model, path = subject.model, subject.model.source
-    if path is None or isinstance(model.content, Classical):  # Core ML plans no classical models
-        return (), []
+    known, model = forecast or Forecast(), subject.model
+    if model.source is None or isinstance(model.content, Classical):  # Core ML plans no classical models
+        return known, []
+    measured = {measured.compute_units for measured in measurements}
     others = [name for name in (settings.function,) if name not in ("", model.description.default)]
-    answers: dict[ComputeUnits, core_ml.PlansOfModel] = {}
-    findings: list[Finding] = []
-    for unit in (known for known in SETTINGS if known in units):
-        try:
-            answers[unit] = core_ml.ask_core_ml(path, unit, limits, functions=others, home=kept.of(unit))
-            findings += core_ml.plan_findings(answers[unit])
-        except EngineError as error:
-            text = f"Core ML gave no plan under {unit}: {error.message}."
-            findings.append(Finding(id="no-core-ml-plan", severity="info", text=text, hint=error.hint))
-        except KeyboardInterrupt:
-            findings.append(interrupted(f"Core ML's plan under {unit}"))
-            break
+    units = [unit for unit in SETTINGS if unit in measured]
+    answers, findings, _ = ask_for_plans(model.source, units, others, limits, kept, progress)
+    # What was asked for is the measurement.
+    findings = [msgspec.structs.replace(f, exit_code=0) if f.id == _MISSING else f for f in findings]
     if not answers:
-        return (), findings
+        return known, findings
     try:
         plans, remarks = plans_beside_ours(
             model, subject.ops, answers, function=settings.function or None, shapes=settings.shapes
         )
     except UnsupportedModelError:  # nothing in it can be planned, as in a pipeline of classical models
-        return (), findings
-    return plans, findings + remarks
+        return known, findings
+    return msgspec.structs.replace(known, plans=plans + known.plans), findings + remarks
 
 
 def plans_beside_ours(

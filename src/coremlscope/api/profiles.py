@@ -211,7 +211,7 @@ def _profile(request: _Request, keeps_failed: bool) -> Profile:
         if request.is_core_ml and not is_over and not any(map(ends_work, lost)):
             try:
                 forecast, remarks = with_plans_of_this_mac(
-                    forecast, subject, first, measurements, request.limits, request.kept
+                    forecast, subject, first, measurements, request.limits, request.kept, progress
                 )
                 findings += remarks
             except KeyboardInterrupt:

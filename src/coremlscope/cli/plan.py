@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from coremlscope.base.errors import UsageError
 from coremlscope.cli.command import Command, add_compute_units, add_model, add_reports, add_shape
 from coremlscope.cli.lookup import add_devices, choose_devices, require_devices
+from coremlscope.cli.progress import progress_line
 from coremlscope.cli.providers import add_provider, check_no_provider, is_onnx, shapes_of, with_providers
+from coremlscope.cli.repetitions import add_limits
 from coremlscope.cli.reports import add_share, share_evidence, write_reports
 from coremlscope.cli.terminal import has_color, print_result, terminal_width
 from coremlscope.reports.renderers import EXPLANATION_RENDERERS, RENDERERS, list_formats
@@ -64,6 +66,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--ops", action="store_true", help="list every operation, in order")
     add_shape(parser)
+    add_limits(parser, "each plan of Core ML itself")
     add_provider(parser)
     add_share(parser)
     add_reports(
@@ -153,25 +156,27 @@ def _ask_core_ml(arguments: argparse.Namespace) -> int:
     """Shows Core ML's own plan for this Mac, and ours beside it where that is asked for."""
     from coremlscope import api
     from coremlscope.api.assemble import with_plans
+    from coremlscope.measure.effort import Effort
     from coremlscope.reports.agreement import agreement_sections
     from coremlscope.reports.terminal.writer import write_terminal
 
     if arguments.os is not None:
         raise UsageError("--os needs --device", "leave --os out, or add for instance --device m4")
-    if len(arguments.compute_units) > 1:
-        raise UsageError(
-            "Core ML plans one setting of compute units at a time",
-            "name one setting, or a device: --device m4",
+    with progress_line(not arguments.quiet) as progress:
+        both = api.plan_by_core_ml(
+            arguments.model,
+            compute_units=arguments.compute_units,
+            shapes=dict(arguments.shape),
+            effort=Effort(timeout_s=arguments.timeout, memory_bytes=arguments.memory),
+            progress=progress,
         )
-    both = api.plan_by_core_ml(
-        arguments.model, compute_units=arguments.compute_units[0], shapes=dict(arguments.shape)
-    )
     share_evidence(both, arguments)
-    _write([both], [with_plans(both, both.plans[:1])], arguments)
+    theirs = [plan for plan in both.plans if plan.planner == "Core ML"]
+    _write([both], [with_plans(both, theirs)], arguments)
     if arguments.against_rules and arguments.json != "-" and not arguments.quiet:
         document = agreement_sections(both, list_all=True)
         print_result(write_terminal(document, width=terminal_width(), color=has_color()))
-    return 0
+    return next((finding.exit_code for finding in both.findings if finding.exit_code), 0)
 
 
 def _write(profiles: Sequence[Profile], shown: Sequence[Profile], arguments: argparse.Namespace) -> None:

@@ -18,11 +18,12 @@ from coremlscope.devices.targets import Targets
 from coremlscope.measure.coreml.units import UNITS_VARIABLE
 from coremlscope.measure.effort import Effort
 from coremlscope.model.subject import Subject
+from coremlscope.results.profile import Profile
 from coremlscope.studies.isolation.isolate import isolate
 from coremlscope.verification.verify import verify
 from tests.support import converted_models
 from tests.support.coreml_children import as_a_mac
-from tests.support.faulty_core_ml import FAULTS, PHASE_OF, WRONG
+from tests.support.faulty_core_ml import FAULTS, PHASE_OF, PLAN_FAULTS, WRONG
 from tests.support.preloaded import CAN_FORK
 
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="Core ML itself has no faults to order")
@@ -142,3 +143,35 @@ def test_wrong_outputs_are_no_agreement(
     as_a_mac(monkeypatch, fault)
     kept, _ = _VERBS[verb](package, tmp_path)
     assert kept == {_SOUND}
+
+
+def _plan(package: Path) -> Profile:
+    return api.plan_by_core_ml(package, compute_units=[_FAILING, _SOUND], effort=_EFFORT)
+
+
+def _measure_and_plan(package: Path) -> Profile:
+    return api.profile(package, compute_units=[_FAILING, _SOUND], iterations=2, effort=_EFFORT)
+
+
+@pytest.mark.usefixtures("free_units")
+@pytest.mark.parametrize(
+    ("ask", "fault"),
+    [
+        pytest.param(ask, fault, marks=() if fault == quick else pytest.mark.long)
+        for ask, quick in ((_plan, "plan hangs"), (_measure_and_plan, "plan aborts"))
+        for fault in PLAN_FAULTS
+    ],
+)
+def test_a_plan_that_fails_costs_its_setting(
+    ask: Callable[[Path], Profile], fault: str, package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_a_mac(monkeypatch, fault)
+    profile = ask(package)
+    settings = [s.compute_units for plan in profile.plans if plan.planner == "Core ML" for s in plan.settings]
+    assert settings == [_SOUND]
+    (failed,) = (f for f in profile.findings if f.id == "no-core-ml-plan")
+    assert f"under {_FAILING}" in failed.text
+    assert "(phase: plan)" in failed.text
+    # A measurement is whole without a plan.
+    assert bool(failed.exit_code) == (not profile.measurements)
+    assert all(one.partial is None for one in profile.measurements)

@@ -19,6 +19,7 @@ from coremlscope.base.errors import EngineError, how_to_install
 from coremlscope.base.findings import Finding
 from coremlscope.base.processes.child import ChildLimits, python_child
 from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, Device, find_device
+from coremlscope.measure.contract import Progress
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
 from coremlscope.measure.coreml.service import core_ml_process
@@ -76,6 +77,7 @@ def ask_core_ml(
     command: Sequence[str] | None = None,
     functions: Sequence[str] = (),
     home: Path | None = None,
+    progress: Progress | None = None,
 ) -> PlansOfModel:
     """Loads a compute plan in a process of its own.
 
@@ -87,6 +89,7 @@ def ask_core_ml(
         functions: The functions to ask for besides the default one.
         home: The folder in which the model was compiled and loaded before, with Core ML's caches; None to
             compile it in a new one.
+        progress: Called with the phase when it begins.
 
     Raises:
         EngineError: The process failed, or went past a limit.
@@ -107,6 +110,8 @@ def ask_core_ml(
         ) as messages:
             for message in messages:
                 reported.update(message)
+                if progress is not None and "begins" in message:
+                    progress(f"{units}: {message['begins']}", 0, 1)
         if "functions" not in reported:
             raise EngineError("Core ML gave no plan", _NO_CORE_ML)
         files = sorted(folder.rglob("analytics.mil"))

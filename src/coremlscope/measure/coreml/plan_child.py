@@ -55,7 +55,9 @@ def _answer(model: str, units: str, folder: Path, functions: Sequence[str]) -> N
     if not compiled.endswith(".mlmodelc") and (before := compiled_in(folder)) is not None:
         compiled = str(before)
     elif not compiled.endswith(".mlmodelc"):
+        send(begins="compile")
         compiled = compile_model(model, str(folder / "compiled.mlmodelc"))
+    send(begins="plan")
     plan = MLComputePlan.load_from_path(compiled, getattr(coremltools.ComputeUnit, units.upper()))
     answer = _Answer()
     answer.add(plan, plan.model_structure, "")

@@ -79,7 +79,7 @@ def core_ml_process(
     Raises:
         EngineError: It failed, or went past a limit. The message names the setting and the phase.
     """
-    task, phase = Task(f"{doing} under {units}", hint, FAILURES), ""
+    task, phase = Task(f"{doing} under {units}", hint, FAILURES), "start"
 
     def noted(messages: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         nonlocal phase
@@ -94,8 +94,6 @@ def core_ml_process(
         ) as messages:
             yield noted(messages)
     except EngineError as error:
-        if not phase:
-            raise
         raise type(error)(f"{error.message} (phase: {phase})", error.hint) from error
 
 
