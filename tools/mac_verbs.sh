@@ -76,6 +76,6 @@ file.write_bytes(spec.SerializeToString())
 next(empty.rglob("*.mlmodel")).write_bytes(b"\x08\x09")
 PYTHON
 step 6 "$scope" profile "$out/newer.mlpackage" "${few[@]}"
-step 1 "${PYTHON:-.venv/bin/python}" -m coremlscope.measure.coreml.plan_child "$out/empty.mlpackage" cpu_only "$out"
+step 1 "${PYTHON:-.venv/bin/python}" -c "from coremlscope.measure.coreml.plan_child import send_plan; send_plan('$out/empty.mlpackage', 'cpu_only', '$out')"
 step 10 "$scope" profile "$model" --timeout 1
 exit "$failed"

@@ -44,7 +44,9 @@ def _measurer(fault: str = "", *, is_system: bool = True) -> CoreAIMeasurer:
     installing = (
         f"from tests.support import scripted_coreai as s; s.install({fault!r}, is_system={is_system})"
     )
-    return CoreAIMeasurer(command=preloaded_child(installing, "coremlscope.measure.coreai.timing_child"))
+    return CoreAIMeasurer(
+        command=preloaded_child(installing, "coremlscope.measure.coreai.timing_child:time_model")
+    )
 
 
 def _measure(bundle: Path, measurer: CoreAIMeasurer, **settings: Any) -> Measurement:

@@ -40,10 +40,10 @@ for phase, count in {**phases, "predict": request["iterations"]}.items():
 
 
 def child_over_dropin(module: str, before: str = "pass") -> tuple[str, ...]:
-    """A command that runs a module of this package as a program, with the drop-in installed before.
+    """A command that runs a module or function of this package, with the drop-in installed before.
 
     Args:
-        module: The name of the module.
+        module: The name of the module, and after a colon that of the function.
         before: Statements that are executed first.
     """
     return preloaded_child(f"{before}; import coremlscope; coremlscope.install()", module)
@@ -65,8 +65,8 @@ def child_over_frameworks(module: str, fault: str = "") -> tuple[str, ...]:
     )
 
 
-PLAN_CHILD = child_over_dropin("coremlscope.measure.coreml.plan_child")
-TIMING_CHILD = child_over_dropin("coremlscope.measure.coreml.timing_child")
+PLAN_CHILD = child_over_dropin("coremlscope.measure.coreml.plan_child:send_plan")
+TIMING_CHILD = child_over_dropin("coremlscope.measure.coreml.timing_child:time_model")
 MACHINE = Machine(processor="Apple M1", cores=8, os="macOS 14.5 (arm64)", power_mode="normal")
 
 
@@ -77,8 +77,9 @@ def as_a_mac(patch: pytest.MonkeyPatch, fault: str = "") -> None:
         patch: Undoes it.
         fault: What Core ML does wrong; see `faulty_core_ml`. Needs the fixture `_preloading`.
     """
+    names = ("timing_child:time_model", "plan_child:send_plan")
     before, package = _FAULTY.format(fault=fault) if fault else "pass", "coremlscope.measure.coreml"
-    children = [child_over_dropin(f"{package}.{name}", before) for name in ("timing_child", "plan_child")]
+    children = [child_over_dropin(f"{package}.{name}", before) for name in names]
     patch.setattr("sys.platform", "darwin")
     patch.delenv("COREMLSCOPE_ENGINE", raising=False)
     measure = "coremlscope.measure.coreml"

@@ -84,12 +84,15 @@ posix.kill(posix.getpid(), status & 127) if status & 127 else posix._exit(status
 CAN_FORK = sys.platform == "linux" and hasattr(os, "pidfd_open")
 #: Runs statements and a module as a process of its own, which ends with its parent.
 _WHOLE = f"""
-import runpy, sys
+import importlib, runpy, sys
 sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 before, module, *arguments = sys.argv[1:]
 sys.argv[:] = [module, *arguments]
 exec(before, {{}})
-if module:
+module, _, function = module.partition(":")
+if function:
+    getattr(importlib.import_module(module), function)(*arguments)
+elif module:
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 """
 _ROOT, _ENVIRONMENT = Path(__file__).parents[2], dict(os.environ)
@@ -99,11 +102,12 @@ _addresses = Path(_folder.name)
 
 
 def preloaded_child(before: str, module: str = "", server: str = "coremltools") -> tuple[str, ...]:
-    """A command that executes some statements, then a module as a program; it works within `preloading`.
+    """A command that executes some statements, then a module or function; it works within `preloading`.
 
     Args:
         before: The statements.
-        module: The module; empty for the statements alone.
+        module: The module that is run as a program; after a colon its function that is called with the
+            arguments; empty for the statements alone.
         server: What is imported: `engine`, or `coremltools` besides.
     """
     if not CAN_FORK:
@@ -241,8 +245,11 @@ def _run(
     code = 0
     try:
         exec(before, {})
-        if argv[0]:
-            runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
+        module, _, function = argv[0].partition(":")
+        if function:
+            getattr(importlib.import_module(module), function)(*argv[1:])
+        elif module:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as ending:
         code = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
         if isinstance(ending.code, str):

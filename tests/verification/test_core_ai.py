@@ -39,9 +39,9 @@ def bundle(tmp_path: Path) -> Path:
 
 def _child(fault: str = "", *, is_system: bool = False) -> tuple[str, ...]:
     code = (
-        f"import runpy, sys; sys.path.append({str(_ROOT)!r}); "
+        f"import sys; sys.path.append({str(_ROOT)!r}); "
         f"from tests.support import scripted_coreai as s; s.install({fault!r}, is_system={is_system}); "
-        "runpy.run_module('coremlscope.measure.coreai.values_child', run_name='__main__', alter_sys=True)"
+        "from coremlscope.measure.coreai.values_child import save_values_of; save_values_of(sys.argv[1])"
     )
     return (sys.executable, "-c", code)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coremlscope.api.comparisons import compare
-from coremlscope.api.forecasts import answer, estimate, plan, plan_by_core_ml
+from coremlscope.api.forecasts import answer, estimate, plan
 from coremlscope.api.models import Source, compile, export, inspect, list_models, read
 from coremlscope.api.predictions import open, predict
 from coremlscope.api.profiles import import_files, profile, profile_power_modes
@@ -20,7 +20,6 @@ __all__ = [
     "list_models",
     "open",
     "plan",
-    "plan_by_core_ml",
     "predict",
     "profile",
     "profile_power_modes",

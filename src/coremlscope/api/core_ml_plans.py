@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec.structs
 
+from coremlscope.api.assemble import assemble
+from coremlscope.api.models import read
 from coremlscope.base.errors import EngineError, UnsupportedModelError, UsageError
 from coremlscope.base.findings import Finding
 from coremlscope.base.processes.child import ChildLimits
+from coremlscope.describe.model import list_operations
 from coremlscope.devices import ComputeUnits
-from coremlscope.devices.unit import SETTINGS
+from coremlscope.devices.unit import SETTINGS, choose_settings
 from coremlscope.measure.contract import MeasuredModel, Progress
 from coremlscope.measure.coreml import plan as core_ml
+from coremlscope.measure.coreml.files import require_coremltools
 from coremlscope.measure.coreml.kept import KeptFolders
-from coremlscope.measure.coreml.units import effective_units
+from coremlscope.measure.coreml.limits import core_ml_limits
+from coremlscope.measure.coreml.units import distinct_units, effective_units
+from coremlscope.measure.effort import Effort
 from coremlscope.measure.partial import interrupted
 from coremlscope.model.ir import Classical, Model
 from coremlscope.planning.forecast.planner import Forecast
 from coremlscope.planning.forecast.planner import forecast as make_forecast
+from coremlscope.planning.hazards.summary import describe_model
 from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan
+from coremlscope.results.profile import Profile
 
 #: The id of a finding on a plan that is missing.
 _MISSING = "no-core-ml-plan"
 
 
-def ask_for_plans(
+def _ask_for_plans(
     path: Path,
     units: Collection[ComputeUnits],
     functions: Sequence[str],
@@ -101,13 +111,13 @@ def with_plans_of_this_mac(
     measured = {measured.compute_units for measured in measurements}
     others = [name for name in (settings.function,) if name not in ("", model.description.default)]
     units = [unit for unit in SETTINGS if unit in measured]
-    answers, findings, _ = ask_for_plans(model.source, units, others, limits, kept, progress)
+    answers, findings, _ = _ask_for_plans(model.source, units, others, limits, kept, progress)
     # What was asked for is the measurement.
     findings = [msgspec.structs.replace(f, exit_code=0) if f.id == _MISSING else f for f in findings]
     if not answers:
         return known, findings
     try:
-        plans, remarks = plans_beside_ours(
+        plans, remarks = _plans_beside_ours(
             model, subject.ops, answers, function=settings.function or None, shapes=settings.shapes
         )
     except UnsupportedModelError:  # nothing in it can be planned, as in a pipeline of classical models
@@ -115,7 +125,7 @@ def with_plans_of_this_mac(
     return msgspec.structs.replace(known, plans=plans + known.plans), findings + remarks
 
 
-def plans_beside_ours(
+def _plans_beside_ours(
     model: Model,
     ops: OpTable,
     answers: Mapping[ComputeUnits, core_ml.PlansOfModel],
@@ -148,3 +158,44 @@ def plans_beside_ours(
         core_ml.plan_from_core_ml(template, ops, setting, answer) for setting, answer in answers.items()
     ]
     return (*theirs, *ours), findings
+
+
+def plan_by_core_ml(
+    path: str | os.PathLike[str],
+    *,
+    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] = "all",
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    effort: Effort | None = None,
+    progress: Progress | None = None,
+) -> Profile:
+    """Returns Core ML's own plans for this Mac, and ours; only on a Mac. Not yet confirmed on a device.
+
+    Args:
+        path: The model.
+        compute_units: The settings of compute units.
+        shapes: Shapes of flexible inputs, instead of the defaults, for our plan.
+        effort: The limits of each plan.
+        progress: Called with the setting and the phase when it begins.
+
+    Returns:
+        A profile with a plan by Core ML for each setting, and ours. Where rules do not know the chip or the
+        system of this Mac, ours is left out, with a finding; so is Core ML's under a setting that failed.
+
+    Raises:
+        ModelError: The model cannot be read, or has no operations to plan.
+        MissingDependencyError: coremltools is not installed.
+        EngineError: Core ML returned no plan under any setting.
+    """
+    require_coremltools("`--device NAME` needs no coremltools")
+    model, units = read(path), distinct_units(choose_settings(compute_units))
+    default = model.description.default
+    names = sorted(model.description.functions, key=lambda name: name != default)
+    ops = list_operations(model, shapes, functions=names)
+    limits = core_ml_limits(effort or Effort())
+    answers, lost, error = _ask_for_plans(Path(path), units, names[1:], limits, KeptFolders(), progress)
+    if not answers:
+        raise error or KeyboardInterrupt
+    plans, findings = _plans_beside_ours(model, ops, answers, shapes=shapes)
+    return assemble(
+        describe_model(model, shapes), ops, forecast=Forecast(plans=plans), findings=[*lost, *findings]
+    )

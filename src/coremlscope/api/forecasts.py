@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec.structs
@@ -19,7 +17,6 @@ from coremlscope.model.subject import Subject
 if TYPE_CHECKING:
     from coremlscope.devices import ComputeUnits
     from coremlscope.measure.contract import Progress
-    from coremlscope.measure.effort import Effort
     from coremlscope.results.profile import Profile
 
 
@@ -210,55 +207,3 @@ def answer(
 
     measurements, lost = measure_this_mac(Subject(source, function, shapes), progress)
     return msgspec.structs.replace(profile, measurements=measurements, findings=(*profile.findings, *lost))
-
-
-def plan_by_core_ml(
-    path: str | os.PathLike[str],
-    *,
-    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] = "all",
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    effort: Effort | None = None,
-    progress: Progress | None = None,
-) -> Profile:
-    """Returns Core ML's own plans for this Mac, and ours; only on a Mac. Not yet confirmed on a device.
-
-    Args:
-        path: The model.
-        compute_units: The settings of compute units.
-        shapes: Shapes of flexible inputs, instead of the defaults, for our plan.
-        effort: The limits of each plan.
-        progress: Called with the setting and the phase when it begins.
-
-    Returns:
-        A profile with a plan by Core ML for each setting, and ours. Where rules do not know the chip or the
-        system of this Mac, ours is left out, with a finding; so is Core ML's under a setting that failed.
-
-    Raises:
-        ModelError: The model cannot be read, or has no operations to plan.
-        MissingDependencyError: coremltools is not installed.
-        EngineError: Core ML returned no plan under any setting.
-    """
-    from coremlscope.api.assemble import assemble
-    from coremlscope.api.core_ml_plans import ask_for_plans, plans_beside_ours
-    from coremlscope.describe.model import list_operations
-    from coremlscope.measure.coreml.files import require_coremltools
-    from coremlscope.measure.coreml.kept import KeptFolders
-    from coremlscope.measure.coreml.limits import core_ml_limits
-    from coremlscope.measure.coreml.units import distinct_units
-    from coremlscope.measure.effort import Effort
-    from coremlscope.planning.forecast.planner import Forecast
-    from coremlscope.planning.hazards.summary import describe_model
-
-    require_coremltools("`--device NAME` needs no coremltools")
-    model, units = read(path), distinct_units(choose_settings(compute_units))
-    default = model.description.default
-    names = sorted(model.description.functions, key=lambda name: name != default)
-    ops = list_operations(model, shapes, functions=names)
-    limits = core_ml_limits(effort or Effort())
-    answers, lost, error = ask_for_plans(Path(path), units, names[1:], limits, KeptFolders(), progress)
-    if not answers:
-        raise error or KeyboardInterrupt
-    plans, findings = plans_beside_ours(model, ops, answers, shapes=shapes)
-    return assemble(
-        describe_model(model, shapes), ops, forecast=Forecast(plans=plans), findings=[*lost, *findings]
-    )

@@ -154,8 +154,8 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 def _ask_core_ml(arguments: argparse.Namespace) -> int:
     """Shows Core ML's own plan for this Mac, and ours beside it where that is asked for."""
-    from coremlscope import api
     from coremlscope.api.assemble import with_plans
+    from coremlscope.api.core_ml_plans import plan_by_core_ml
     from coremlscope.measure.effort import Effort
     from coremlscope.reports.agreement import agreement_sections
     from coremlscope.reports.terminal.writer import write_terminal
@@ -163,7 +163,7 @@ def _ask_core_ml(arguments: argparse.Namespace) -> int:
     if arguments.os is not None:
         raise UsageError("--os needs --device", "leave --os out, or add for instance --device m4")
     with progress_line(not arguments.quiet) as progress:
-        both = api.plan_by_core_ml(
+        both = plan_by_core_ml(
             arguments.model,
             compute_units=arguments.compute_units,
             shapes=dict(arguments.shape),

@@ -174,7 +174,7 @@ def test_a_measurement_of_core_ml_has_it(tmp_path: Path) -> None:
     subject = MeasuredModel.of(model, resolve_settings(model, settings))
     quick = "import coremlscope.measure.coreml.energy as e; e._SETTLE_S, e._WINDOW_S = 0.0, 0.2"
     before = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {quick}"
-    child = child_over_dropin("coremlscope.measure.coreml.timing_child", before)
+    child = child_over_dropin("coremlscope.measure.coreml.timing_child:time_model", before)
     measured = CoreMLMeasurer(command=child).measure(subject, settings)
     assert measured.energy is not None
     assert {one.unit: one.energy_j for one in measured.energy.units} == pytest.approx(

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from coremlscope import api
+from coremlscope.api.core_ml_plans import plan_by_core_ml
 from coremlscope.base.errors import CoremlscopeError, EngineError, LimitError
 from coremlscope.base.findings import Finding
 from coremlscope.cli.predict import predict_files
@@ -146,7 +147,7 @@ def test_wrong_outputs_are_no_agreement(
 
 
 def _plan(package: Path) -> Profile:
-    return api.plan_by_core_ml(package, compute_units=[_FAILING, _SOUND], effort=_EFFORT)
+    return plan_by_core_ml(package, compute_units=[_FAILING, _SOUND], effort=_EFFORT)
 
 
 def _measure_and_plan(package: Path) -> Profile:

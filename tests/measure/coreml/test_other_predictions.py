@@ -32,7 +32,7 @@ from coremlscope.runtime.execution.wiring import interface_of
 from tests.support import converted_models, scripted_frameworks
 from tests.support.coreml_children import TIMING_CHILD, child_over_frameworks
 
-MODULE = "coremlscope.measure.coreml.predictions_child"
+MODULE = "coremlscope.measure.coreml.predictions_child:time_other"
 SETTINGS = Settings(
     compute_units="cpu_only", iterations=6, compile_iterations=1, load_iterations=1, warmups=2
 )

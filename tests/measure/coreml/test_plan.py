@@ -15,6 +15,7 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope import api
+from coremlscope.api.core_ml_plans import plan_by_core_ml
 from coremlscope.base.errors import EngineError
 from coremlscope.base.processes.child import ChildLimits
 from coremlscope.devices import CPU, ComputeUnits, find_device
@@ -134,7 +135,7 @@ def test_both_plans_stand_beside_each_other(package: Path, monkeypatch: pytest.M
     monkeypatch.setattr("coremlscope.measure.coreml.plan.this_mac", lambda: find_device("m1", "14.5"))
     ask = partial(ask_core_ml, command=PLAN_CHILD)
     monkeypatch.setattr("coremlscope.measure.coreml.plan.ask_core_ml", ask)
-    profile = api.plan_by_core_ml(package, compute_units="cpu_and_ne")
+    profile = plan_by_core_ml(package, compute_units="cpu_and_ne")
     assert [plan.planner for plan in profile.plans] == ["Core ML", "rules"]
     assert [plan.device for plan in profile.plans] == ["M1", "M1"]
     assert [[s.compute_units for s in plan.settings] for plan in profile.plans] == [
@@ -217,9 +218,9 @@ def test_other_functions_have_plans(
     """Without pyobjc the function is copied into a package of its own; with it Core ML is asked by name."""
     monkeypatch.chdir(Path(__file__).parents[3])
     monkeypatch.setattr("coremlscope.measure.coreml.plan.this_mac", lambda: find_device("m1", "15"))
-    ask = partial(ask_core_ml, command=over("coremlscope.measure.coreml.plan_child"))
+    ask = partial(ask_core_ml, command=over("coremlscope.measure.coreml.plan_child:send_plan"))
     monkeypatch.setattr("coremlscope.measure.coreml.plan.ask_core_ml", ask)
-    profile = api.plan_by_core_ml(functions, compute_units="cpu_only")
+    profile = plan_by_core_ml(functions, compute_units="cpu_only")
     assert profile.findings == ()
     units = {(op.function, op.type, op.unit) for op in rows(view_of(profile).plan) if not op.inserted}
     assert units >= {("sine", "sin", CPU), ("cosine", "cos", CPU)}
@@ -252,7 +253,7 @@ def test_layers_of_a_neural_network_have_places(tmp_path: Path, monkeypatch: pyt
         "coremlscope.measure.coreml.plan.ask_core_ml", partial(ask_core_ml, command=PLAN_CHILD)
     )
     monkeypatch.setattr("coremlscope.measure.coreml.plan.this_mac", lambda: find_device("m1", "14.5"))
-    profile = api.plan_by_core_ml(path, compute_units="cpu_only")
+    profile = plan_by_core_ml(path, compute_units="cpu_only")
     assert profile.findings == ()
     # Core ML says nothing of operations that belong to no layer: they are this package's own.
     layers = dict(zip(profile.ops.id, profile.ops.layer, strict=True))
@@ -270,7 +271,7 @@ def test_macs_that_rules_do_not_know(package: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(
         "coremlscope.measure.coreml.plan.ask_core_ml", partial(ask_core_ml, command=PLAN_CHILD)
     )
-    profile = api.plan_by_core_ml(package, compute_units="cpu_only")
+    profile = plan_by_core_ml(package, compute_units="cpu_only")
     assert [plan.planner for plan in profile.plans] == ["Core ML"]
     assert [finding.id for finding in profile.findings] == ["mac-not-known"]
     assert {op.unit for op in rows(view_of(profile).plan)} == {CPU}
@@ -288,7 +289,7 @@ def test_a_plan_without_places_says_so(package: Path, monkeypatch: pytest.Monkey
     answer = PlansOfModel(functions={"main": []}, asked=5)
     monkeypatch.setattr("coremlscope.measure.coreml.plan.ask_core_ml", lambda *_, **__: answer)
     monkeypatch.setattr("coremlscope.measure.coreml.plan.this_mac", lambda: find_device("m1", "14.5"))
-    profile = api.plan_by_core_ml(package)
+    profile = plan_by_core_ml(package)
     assert [finding.id for finding in profile.findings] == ["core-ml-plan-empty"]
     assert "no place for any of 5 operations" in profile.plans[0].notes[1]
 
@@ -307,6 +308,6 @@ def test_every_stage_of_a_pipeline_has_places(tmp_path: Path, monkeypatch: pytes
     )
     monkeypatch.setattr("coremlscope.measure.coreml.plan.this_mac", lambda: find_device("m1", "14.5"))
     for source in (path, archive):
-        profile = api.plan_by_core_ml(source, compute_units="cpu_only")
+        profile = plan_by_core_ml(source, compute_units="cpu_only")
         units = {(op.function, op.unit) for op in rows(view_of(profile).plan) if not op.inserted}
         assert units == {("model0/main", CPU), ("model1/main", CPU)}

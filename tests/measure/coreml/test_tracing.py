@@ -130,7 +130,7 @@ def test_the_environment_is_reduced(package: Path, tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("MY_TOKEN", "secret")
     seen = tmp_path / "environment"
     writing = f"import os; open({str(seen)!r}, 'w').write(' '.join(os.environ))"
-    measure(package, command=child_over_dropin("coremlscope.measure.coreml.timing_child", writing))
+    measure(package, command=child_over_dropin("coremlscope.measure.coreml.timing_child:time_model", writing))
     names = seen.read_text().split()
     assert "MY_TOKEN" not in names
     assert "PATH" in names
@@ -215,7 +215,7 @@ def test_the_death_of_the_child_ends_the_recording(
         "import coremlscope.measure.coreml.timing_child as child\n"
         "wait = child._Run._wait\n"
         "child._Run._wait = lambda self: (wait(self), os.abort())\n"
-        "child.main(sys.argv[1:])\n"
+        "child.time_model(*sys.argv[1:])\n"
     )
     with pytest.raises(EngineError, match="SIGABRT"):
         measure(package, command=preloaded_child(code))

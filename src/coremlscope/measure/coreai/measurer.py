@@ -44,7 +44,7 @@ from coremlscope.results.measurement import Measurement, NodeTiming, Runtime, Se
 from coremlscope.runtime.engines.host import conditions, this_machine
 from coremlscope.runtime.execution.wiring import input_functions, interface_of
 
-CHILD = python_child("coremlscope.measure.coreai.timing_child")
+CHILD = python_child("coremlscope.measure.coreai.timing_child", "time_model")
 LIMITS = ChildLimits(memory_bytes=12 * 10**9)
 _HINT = "use --engine onnxruntime, which needs no coreai-core"
 #: Share of the time without an operation of the file that is worth a remark.

@@ -1,8 +1,8 @@
 """The child process that times a model in Core AI and sends each phase to its parent.
 
-`python -m coremlscope.measure.coreai.timing_child REQUEST`, a JSON file with the fields of
-`CoreAITimingRequest`; the values of the inputs are beside it. The system's framework compiles the bundle as
-it loads it; this is not yet confirmed on a device. coreai-core's interpreter is no runtime to be timed.
+It calls `time_model` with the JSON file of a `CoreAITimingRequest`; the values of the inputs are next to it.
+The system's framework compiles the bundle as it loads it; not yet confirmed on a device. coreai-core's
+interpreter is no runtime to be timed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
@@ -56,18 +55,16 @@ class CoreAITimingRequest(msgspec.Struct, frozen=True, kw_only=True):
     early: Sequence[str] = ()
 
 
-def main(arguments: Sequence[str]) -> int:
+def time_model(file: str) -> None:
     """Times loads, predictions and operations.
 
     Args:
-        arguments: The file of the request.
+        file: The file of the request.
     """
-    file = Path(arguments[0])
-    request = CoreAITimingRequest(**json.loads(file.read_text(encoding="utf-8")))
+    request = msgspec.json.decode(Path(file).read_bytes(), type=CoreAITimingRequest)
     with asyncio.Runner() as runner:
-        _Run(request, file.parent, runner.run).time()
+        _Run(request, Path(file).parent, runner.run).time()
     send(peak_memory_bytes=peak_memory_bytes())
-    return 0
 
 
 class _Run:
@@ -192,7 +189,3 @@ class _Recorder:
 def _is_host_side(event: Any) -> bool:
     """True for the time that the processor waited for the GPU, which has an event of its own."""
     return event.event_id.startswith("GPU") and " HW " not in event.event_id
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

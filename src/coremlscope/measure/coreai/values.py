@@ -18,7 +18,7 @@ from coremlscope.formats.recordings.core_ai import INTERPRETER, DebugOp, read_de
 from coremlscope.measure.coreai.measurer import FAILURES, LIMITS, save_inputs
 from coremlscope.measure.coreai.values_child import DEBUG_INFO, RESULTS, TOO_LARGE, ValuesRequest
 
-VALUES_CHILD = python_child("coremlscope.measure.coreai.values_child")
+VALUES_CHILD = python_child("coremlscope.measure.coreai.values_child", "save_values_of")
 _HINT = "use another reference, such as the program of torch.export"
 _SMALLER = "set smaller shapes with --shape, or verify a part of the model"
 _TASK = Task(

@@ -1,14 +1,12 @@
 """The child process that runs a model once in Core AI's interpreter and saves what its operations compute.
 
-`python -m coremlscope.measure.coreai.values_child REQUEST`, a JSON file with the fields of `ValuesRequest`;
-the values of the inputs are beside it.
+It calls `save_values_of` with the JSON file of a `ValuesRequest`; the values of the inputs are next to it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,17 +42,15 @@ class ValuesRequest(msgspec.Struct, frozen=True, kw_only=True):
     most_bytes: int
 
 
-def main(arguments: Sequence[str]) -> int:
+def save_values_of(file: str) -> None:
     """Runs the model, and saves its values.
 
     Args:
-        arguments: The file of the request.
+        file: The file of the request.
     """
-    file = Path(arguments[0])
-    request = ValuesRequest(**json.loads(file.read_text(encoding="utf-8")))
+    request = msgspec.json.decode(Path(file).read_bytes(), type=ValuesRequest)
     with asyncio.Runner() as runner:
-        _record(request, file.parent, runner.run)
-    return 0
+        _record(request, Path(file).parent, runner.run)
 
 
 def _record(request: ValuesRequest, folder: Path, wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
@@ -125,7 +121,3 @@ class _Recorder:
 def _plain(array: np.ndarray) -> np.ndarray:
     """Returns a copy in a type that a file can hold."""
     return np.array(array, None if array.dtype.kind in _PLAIN_KINDS else np.float32)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

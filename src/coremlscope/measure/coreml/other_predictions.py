@@ -20,7 +20,7 @@ from coremlscope.measure.partial import ends_work, interrupted
 from coremlscope.model.ir import ArrayFeature, FunctionDescription
 from coremlscope.results.measurement import Phase
 
-PREDICTIONS_CHILD = python_child("coremlscope.measure.coreml.predictions_child")
+PREDICTIONS_CHILD = python_child("coremlscope.measure.coreml.predictions_child", "time_other")
 
 _KINDS: Mapping[str, str] = {"backings": "output backings", "async": "asynchronous predictions"}
 _HINT = "profile without --other-predictions"

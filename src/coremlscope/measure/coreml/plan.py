@@ -95,7 +95,7 @@ def ask_core_ml(
         EngineError: The process failed, or went past a limit.
     """
     units = effective_units(compute_units)
-    child = command or python_child("coremlscope.measure.coreml.plan_child")
+    child = command or python_child("coremlscope.measure.coreml.plan_child", "send_plan")
     reported: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="coremlscope-plan-", ignore_cleanup_errors=True) as new:
         folder = home or Path(new)

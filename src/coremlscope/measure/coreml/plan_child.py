@@ -1,8 +1,8 @@
 """The child process that asks coremltools for a compute plan and sends it to its parent.
 
-`python -m coremlscope.measure.coreml.plan_child MODEL COMPUTE_UNITS FOLDER [FUNCTION…]`. Loading a plan can
-take minutes and gigabytes; the parent process limits both. coremltools asks for the default function only:
-others are asked for through pyobjc where it is installed, else each is copied into a package of its own.
+It calls `send_plan`. Loading a plan can take minutes and gigabytes; the parent process limits both.
+coremltools asks for the default function only: others are asked for through pyobjc where it is installed,
+else each is copied into a package of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 import shutil
-import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,19 +28,19 @@ _UNITS = {
 _CONSTANT = "const"
 
 
-def main(arguments: Sequence[str]) -> int:
+def send_plan(model: str, units: str, folder: str, *functions: str) -> None:
     """Sends the plan of a model.
 
     Args:
-        arguments: The model, the name of a `coremltools.ComputeUnit`, a folder with the compiled model or to
-            compile into, and the functions besides the default one.
+        model: The model.
+        units: The name of a `coremltools.ComputeUnit`.
+        folder: A folder with the compiled model, or to compile into.
+        *functions: The functions besides the default one.
     """
-    model, units, folder, *functions = arguments
     try:
         _answer(model, units, Path(folder), functions)
     except Exception as error:
         end_with_error(error)
-    return 0
 
 
 def _answer(model: str, units: str, folder: Path, functions: Sequence[str]) -> None:
@@ -174,7 +173,3 @@ def _unit(device: Any) -> str | None:
 def _weight(cost: Any) -> float | None:
     """The share of an operation in the cost; None where Core ML gives no number."""
     return cost.weight if cost is not None and math.isfinite(cost.weight) else None
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

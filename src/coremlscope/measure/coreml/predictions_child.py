@@ -1,20 +1,19 @@
 """The child process that times what coremltools lacks: output backings and asynchronous predictions.
 
-`python -m coremlscope.measure.coreml.predictions_child REQUEST KIND`; KIND is `backings` or `async`. The
-request is that of `timing_child`, whose compiled model is in the same folder.
+It calls `time_other`. The request is that of `timing_child`, whose compiled model is in the same folder.
 
 Written against Apple's documented interface and pyobjc's metadata; not yet confirmed on a device.
 """
 
 from __future__ import annotations
 
-import json
 import queue
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from coremlscope.base.processes.channel import send
 from coremlscope.measure.coreml.messages import end_with_error
@@ -27,27 +26,26 @@ from coremlscope.runtime.engines.sampling import sample
 IN_FLIGHT = (1, 2, 4)
 
 
-def main(arguments: Sequence[str]) -> int:
+def time_other(file: str, kind: str) -> None:
     """Times one other way to predict.
 
     Args:
-        arguments: The file of the request, and the way.
+        file: The file of the request.
+        kind: `backings` or `async`.
     """
-    file, kind = Path(arguments[0]), arguments[1]
-    framework = find_framework("MLPredictionOptions")
+    framework, folder = find_framework("MLPredictionOptions"), Path(file).parent
     if framework is None:
         send(absent=True)
-        return 0
-    request = CoreMLTimingRequest(**json.loads(file.read_text(encoding="utf-8")))
+        return
+    request = msgspec.json.decode(Path(file).read_bytes(), type=CoreMLTimingRequest)
     try:
         model = PredictionModel(
-            framework, _compiled(request, file.parent), request.compute_units, request.function
+            framework, _compiled(request, folder), request.compute_units, request.function
         )
         send(progress="load")
-        _KINDS[kind](model, model.provider(load_values(file.parent)), request)
+        _KINDS[kind](model, model.provider(load_values(folder)), request)
     except RuntimeError as error:
         end_with_error(error)
-    return 0
 
 
 def _compiled(request: CoreMLTimingRequest, folder: Path) -> str:
@@ -145,7 +143,3 @@ _KINDS: Mapping[str, Callable[[PredictionModel, Any, CoreMLTimingRequest], None]
     "backings": _time_backings,
     "async": _time_async,
 }
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -34,7 +34,7 @@ from coremlscope.results.measurement import Settings
 from coremlscope.runtime.execution.wiring import input_functions, interface_of
 
 #: The child process that compiles, loads and predicts; tests set another one.
-CHILD = python_child("coremlscope.measure.coreml.timing_child")
+CHILD = python_child("coremlscope.measure.coreml.timing_child", "time_model")
 
 
 def require_core_ml(instead: str) -> None:

@@ -1,14 +1,12 @@
 """The child process that times a model in Core ML and sends each phase to its parent.
 
-`python -m coremlscope.measure.coreml.timing_child REQUEST`, a JSON file with the fields of
-`CoreMLTimingRequest`; the values of the inputs are beside it.
+It calls `time_model` with the JSON file of a `CoreMLTimingRequest`; the values of the inputs are next to it.
 """
 
 from __future__ import annotations
 
 import gc
 import itertools
-import json
 import os
 import shutil
 import sys
@@ -66,20 +64,18 @@ class CoreMLTimingRequest(msgspec.Struct, frozen=True, kw_only=True):
     early: Sequence[str] = ()
 
 
-def main(arguments: Sequence[str]) -> int:
+def time_model(file: str) -> None:
     """Times compilations, loads and predictions.
 
     Args:
-        arguments: The file of the request.
+        file: The file of the request.
     """
-    file = Path(arguments[0])
-    request = CoreMLTimingRequest(**json.loads(file.read_text(encoding="utf-8")))
+    request = msgspec.json.decode(Path(file).read_bytes(), type=CoreMLTimingRequest)
     try:
-        _Run(request, file.parent).time()
+        _Run(request, Path(file).parent).time()
     except Exception as error:
         end_with_error(error)
     send(peak_memory_bytes=peak_memory_bytes())
-    return 0
 
 
 class _Run:
@@ -197,7 +193,3 @@ def _fitting(predict: Callable[[], object], seconds: Sequence[float]) -> int:
         predict()
         seconds = [time.perf_counter() - began]
     return max(1, int(_RECORDED_S / max(seconds[-1], 1e-9)))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
