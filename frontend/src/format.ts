@@ -107,14 +107,25 @@ export function moment(iso: string): string {
   return day && minute ? `${day} ${minute} UTC` : iso;
 }
 
-/** The last component of a path. */
+/** The last component of a path; in an archive (`App.ipa#Detector.mlmodelc`) the model's own. */
 export function fileName(path: string): string {
-  return path.split(/[\\/]/).filter(Boolean).at(-1) ?? "model";
+  return (
+    path
+      .split(/[\\/#]/)
+      .filter(Boolean)
+      .at(-1) ?? "model"
+  );
+}
+
+/** A path for a command, without folders: of a model in an archive `App.ipa#Detector.mlmodelc`. */
+export function fileArgument(path: string): string {
+  const [file = "", ...inside] = path.split("#");
+  return [fileName(file), ...inside].join("#");
 }
 
 /** The shortest ends of paths that tell them apart. */
 export function shortNames(texts: readonly string[]): string[] {
-  const paths = texts.map((text) => text.split(/[\\/]/).filter(Boolean));
+  const paths = texts.map((text) => text.split(/[\\/#]/).filter(Boolean));
   const distinct = new Set(paths.map((parts) => parts.join("/"))).size;
   const ends = (depth: number) => paths.map((parts) => parts.slice(-depth).join("/"));
   const longest = Math.max(1, ...paths.map((parts) => parts.length));

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { bytes, compactType, count, duration, fileName, fixed, moment, plural, rateInWords, share } from "../src/format";
+import { bytes, compactType, count, duration, fileArgument, fileName, fixed, moment, plural, rateInWords, share } from "../src/format";
 
 describe("fixed", () => {
   it.each([
@@ -99,8 +99,16 @@ describe("fileName", () => {
     ["models/a.mlpackage", "a.mlpackage"],
     ["models/a.mlpackage/", "a.mlpackage"],
     ["C:\\models\\b.mlmodel", "b.mlmodel"],
+    ["apps/App.ipa#Payload/App.app/c.mlmodelc", "c.mlmodelc"],
     ["", "model"],
   ])("%s", (path, name) => expect(fileName(path)).toBe(name));
+});
+
+describe("fileArgument", () => {
+  it.each([
+    ["models/a.mlpackage", "a.mlpackage"],
+    ["apps/App.ipa#Payload/App.app/c.mlmodelc", "App.ipa#Payload/App.app/c.mlmodelc"],
+  ])("%s", (path, name) => expect(fileArgument(path)).toBe(name));
 });
 
 describe("moment", () => {

@@ -52,7 +52,7 @@ def test_frames_of_a_camera_are_given_to_the_model(seen: dict[str, Any]) -> None
 
 
 def test_two_models_are_compared(seen: dict[str, Any]) -> None:
-    assert "first.zip · second.zip" in seen["compared"]
+    assert "first.zip/small.mlpackage · second.zip/small.mlpackage" in seen["compared"]
 
 
 def test_what_is_no_model_is_refused(seen: dict[str, Any]) -> None:

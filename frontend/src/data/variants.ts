@@ -59,17 +59,30 @@ export function pointsOf(report: VariantsForm, cost: Cost, key: string): Point[]
   return points.map((point, index) => ({ ...point, isBest: best.has(index) }));
 }
 
-/** The variants' sizes and latencies on a device; those that no other one beats in both are marked. */
-export function timesBySize(report: VariantsForm, key: string): { name: string; size: number; seconds: number; isBest: boolean }[] {
+/** A variant by its size and its latency. */
+export interface TimedVariant {
+  name: string;
+  size: number;
+  seconds: number;
+  /** True if its outputs are known to rank another class first. */
+  isOff: boolean;
+  /** True if no other one is smaller and faster. */
+  isBest: boolean;
+}
+
+/** The variants' sizes and latencies on a device; of those that are not off, the ones that no other one beats in both are marked. */
+export function timesBySize(report: VariantsForm, key: string): TimedVariant[] {
   const points = report.variants.flatMap((variant) => {
     const [size, seconds] = [costOf(variant, "size", key), costOf(variant, "latency", key)];
-    return size === null || seconds === null ? [] : [{ name: variant.name, size, seconds }];
+    const isOff = ((variant.difference && sameClass(variant.difference)) ?? 1) < 1;
+    return size === null || seconds === null ? [] : [{ name: variant.name, size, seconds, isOff }];
   });
+  const right = points.filter(({ isOff }) => !isOff);
   const best = bestOf(
-    points.map(({ size }) => Number(size.toPrecision(DIGITS))),
-    points.map(({ seconds }) => -Number(seconds.toPrecision(DIGITS))),
+    right.map(({ size }) => Number(size.toPrecision(DIGITS))),
+    right.map(({ seconds }) => -Number(seconds.toPrecision(DIGITS))),
   );
-  return points.map((point, index) => ({ ...point, isBest: best.has(index) }));
+  return points.map((point) => ({ ...point, isBest: best.has(right.indexOf(point)) }));
 }
 
 function costOf(variant: Variant, cost: Cost, key: string): number | null {

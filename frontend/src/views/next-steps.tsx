@@ -1,7 +1,7 @@
 import { Fragment } from "preact";
 import { useState } from "preact/hooks";
 import { isPlanned } from "../data/words";
-import { fileName } from "../format";
+import { fileArgument } from "../format";
 import { useReport } from "../report";
 import { CopyButton } from "../ui/copy";
 import { Section } from "../ui/section";
@@ -13,7 +13,7 @@ export function NextSteps(props: { chips: readonly [id: string, name: string][] 
   const [chip, setChip] = useState("m1");
   if (profile || !model.kind || model.absent) return null;
   const synthetic = model.missing_weights.length > 0 ? " --random-weights" : "";
-  const name = quoted(fileName(model.path));
+  const name = quoted(fileArgument(model.path));
   const planned: readonly (readonly [string, string])[] = [
     ["Which unit runs each operation, and why not a faster one?", `coremlscope plan ${name} --device ${chip} -o plan.html`],
     ["How long does a prediction take there?", `coremlscope estimate ${name} --device ${chip} -o estimate.html`],

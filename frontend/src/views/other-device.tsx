@@ -1,5 +1,5 @@
 import { chipOf } from "../data/profile";
-import { fileName } from "../format";
+import { fileArgument } from "../format";
 import { useReport } from "../report";
 import { CopyButton } from "../ui/copy";
 
@@ -8,7 +8,7 @@ export function OtherDevice(props: { chip: string; onClose: () => void }) {
   const { model, targets } = useReport();
   const chips = targets.map(chipOf).filter(Boolean);
   const devices = [...new Set([...chips, props.chip])].join(",");
-  const command = `coremlscope profile ${quoted(fileName(model.path))} --device ${devices} -o report.html`;
+  const command = `coremlscope profile ${quoted(fileArgument(model.path))} --device ${devices} -o report.html`;
   return (
     <div class="banner other-device" role="status">
       <p>

@@ -13,6 +13,8 @@ export interface Mark {
   y: number | null;
   /** Whether no other one is better in both. */
   isBest: boolean;
+  /** Whether it is hollow: not to be chosen. */
+  isOff?: boolean;
   title: string;
   href?: string | null;
 }
@@ -119,7 +121,7 @@ function Point(props: Labelled & { mark: Mark; spot: Spot | undefined }) {
   const { mark, spot, text, x, y, radius } = props;
   const drawn = (
     <>
-      <circle class={`point ${mark.isBest ? "point-best" : ""}`} cx={x} cy={y} r={radius}>
+      <circle class={`point ${mark.isBest ? "point-best" : mark.isOff ? "point-off" : ""}`} cx={x} cy={y} r={radius}>
         <title>{mark.title}</title>
       </circle>
       {spot && <Tick {...spot}>{text}</Tick>}

@@ -1,5 +1,5 @@
 import { useMemo, useState } from "preact/hooks";
-import { ratioText } from "../data/comparison";
+import { intervalReach, ratioText } from "../data/comparison";
 import type { Variant, VariantForecast, VariantsForm } from "../data/schema";
 import {
   type Cost,
@@ -19,6 +19,7 @@ import { Choice } from "../ui/choice";
 import { OriginTag } from "../ui/origin";
 import { ScrollRegion } from "../ui/scroll";
 import { Section } from "../ui/section";
+import { Interval } from "./compare/changes";
 import { Scatter } from "./scatter";
 
 /** What the chart shows: latencies by size, or a cost by closeness to the original. */
@@ -58,7 +59,7 @@ export function VariantChart(props: { report: VariantsForm }) {
         <p class="dim">No outputs were compared.</p>
       )}
       <p class="dim caption">
-        {cost !== "time" && `PSNR of the output with the least, ${comparedOn(report)}. `}
+        {cost === "time" ? "Hollow: other classes than the original. " : `PSNR of the output with the least, ${comparedOn(report)}. `}
         The line joins the variants that no other one surpasses in both.
       </p>
     </Section>
@@ -72,8 +73,8 @@ function comparedOn(report: VariantsForm): string {
 }
 
 function TimesBySize(props: { report: VariantsForm; device: string }) {
-  const marks = timesBySize(props.report, props.device).map(({ name, size, seconds, isBest }) => ({
-    ...{ id: name, name, x: size, y: seconds, isBest, title: `${name}: ${bytes(size)}, ${duration(seconds)}` },
+  const marks = timesBySize(props.report, props.device).map(({ name, size, seconds, isBest, isOff }) => ({
+    ...{ id: name, name, x: size, y: seconds, isBest, isOff, title: `${name}: ${bytes(size)}, ${duration(seconds)}` },
   }));
   return <Scatter marks={marks} noun="variant" formatX={bytes} formatY={duration} isFromZero />;
 }
@@ -209,7 +210,17 @@ export function VariantForecasts(props: { report: VariantsForm }) {
               <tbody>
                 {report.variants.map((variant) => {
                   const one = forecastOf(variant, key);
-                  return one && <ForecastRow key={variant.name} name={variant.name} forecast={one} hasLoads={hasLoads(report, key)} />;
+                  return (
+                    one && (
+                      <ForecastRow
+                        key={variant.name}
+                        name={variant.name}
+                        forecast={one}
+                        hasLoads={hasLoads(report, key)}
+                        reach={reach(report, key)}
+                      />
+                    )
+                  );
                 })}
               </tbody>
             </table>
@@ -227,7 +238,11 @@ export function VariantForecasts(props: { report: VariantsForm }) {
 /** Whether the first load of any variant is known on a device. */
 const hasLoads = (report: VariantsForm, key: string): boolean => report.variants.some((variant) => forecastOf(variant, key)?.answer.load);
 
-function ForecastRow(props: { name: string; forecast: VariantForecast; hasLoads: boolean }) {
+/** The reach of the intervals of all changes on a device. */
+const reach = (report: VariantsForm, key: string): number =>
+  intervalReach(report.variants.flatMap((variant) => forecastOf(variant, key)?.verdict?.ratio ?? []));
+
+function ForecastRow(props: { name: string; forecast: VariantForecast; hasLoads: boolean; reach: number }) {
   const { name, forecast } = props;
   const { answer, verdict, memory, operations } = forecast;
   const { latency, load } = answer;
@@ -248,11 +263,7 @@ function ForecastRow(props: { name: string; forecast: VariantForecast; hasLoads:
       </td>
       <td class="number">
         {ratio && ratioText(ratio.value)}
-        {ratio && ratio.low < ratio.high && (
-          <div class="faint">
-            {ratioText(ratio.low)} … {ratioText(ratio.high)}
-          </div>
-        )}
+        {ratio && <Interval change={{ ...ratio, verdict: verdict.verdict }} reach={props.reach} />}
       </td>
       <td>
         {verdict && (

@@ -100,10 +100,7 @@ def _read_zip(path: Path) -> ir.Model:
     bundle = open_bundle(path)
     if bundle is None or not bundle.models:
         return read_archive(path)
-    model = bundle.only()
-    if model.container == "mlpackage":
-        return read_archive(path, model.inside)
-    return read_found(bundle, model)
+    return read_found(bundle, bundle.only())
 
 
 def _read_bundle(path: Path) -> ir.Model:

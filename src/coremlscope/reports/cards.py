@@ -12,6 +12,7 @@ from typing import assert_never
 from coremlscope.base.escaping import html_text
 from coremlscope.reports.document import (
     Block,
+    Bullet,
     Cell,
     Conclusion,
     Document,
@@ -110,4 +111,6 @@ def _cell(value: Cell, side: str) -> str:
     if isinstance(value, str):
         style += ";font-weight:600" * isinstance(value, Strong)
         return f'<td style="{style}">{html_text(value)}</td>'
+    if isinstance(value, Bullet):
+        return f'<td style="{style}"></td>'
     return f'<td style="{style}"><span style="{_BAR.format(max(0.0, min(value, 1.0)) * 12)}"></span></td>'

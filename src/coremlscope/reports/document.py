@@ -26,8 +26,22 @@ class Strong(str):
     __slots__ = ()
 
 
-#: A text, or a share that is drawn as a bar.
-Cell: TypeAlias = str | float
+class Bullet(msgspec.Struct, frozen=True):
+    """A figure with its interval, next to its limit.
+
+    Attributes:
+        figure: The figure.
+        limit: The limit.
+        is_least: Whether the figure is to be at least the limit, instead of at most.
+    """
+
+    figure: Figure
+    limit: float
+    is_least: bool = False
+
+
+#: A text, a share that is drawn as a bar, or a figure next to its limit, for writers that draw.
+Cell: TypeAlias = str | float | Bullet
 Row: TypeAlias = Sequence[Cell]
 
 
@@ -153,26 +167,13 @@ class Text(msgspec.Struct, frozen=True):
     indent: int = 2
 
 
-class Bullet(msgspec.Struct, frozen=True):
-    """A figure with its interval, next to its limit.
-
-    Attributes:
-        figure: The figure.
-        limit: The limit.
-        is_least: Whether the figure is to be at least the limit, instead of at most.
-    """
-
-    figure: Figure
-    limit: float
-    is_least: bool = False
-
-
 class Item(msgspec.Struct, frozen=True):
     """An entry of a list.
 
     Attributes:
         text: The text.
         hint: What to do about it, once or several times.
+        details: What is known of it, in lines.
         mark: The mark before it.
         style: How it is meant.
         address: The address of a page on it; may be empty.
@@ -185,6 +186,7 @@ class Item(msgspec.Struct, frozen=True):
     style: Style = ""
     address: str = ""
     bullet: Bullet | None = None
+    details: Sequence[str] = ()
 
     @property
     def hints(self) -> Sequence[str]:

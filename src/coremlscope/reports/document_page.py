@@ -125,7 +125,7 @@ class _Writer:
         mark = f'<span aria-hidden="true">{TONE_MARKS[found.tone]}</span> {html_text(found.word)}'
         self.lines.append(
             f'<div class="strip strip-{found.tone}"><b class="strip-word">{mark}</b>'
-            f'<p class="strip-text">{_prose(found.text)}</p></div>'
+            f'<p class="strip-text">{_prose(found.text.removeprefix(f"{found.word}: "))}</p></div>'
         )
 
     def _section(self, title: str, remark: str = "") -> None:
@@ -204,10 +204,11 @@ def _prose(text: str) -> str:
 
 def _item(item: Item) -> Iterator[str]:
     severity = item.style if item.style in ("warning", "error") else "info"
+    details = "".join(f"<div>{_prose(detail)}</div>" for detail in item.details)
     hints = "".join(f'<div class="fix">→ {_prose(hint)}</div>' for hint in item.hints)
     yield (
         f'<li class="finding finding-{severity}"><span class="severity">{html_text(item.mark)}</span>'
-        f"<div>{_prose(item.text)}{_drawn(item.bullet)}{hints}</div></li>"
+        f"<div>{_prose(item.text)}{details}{_drawn(item.bullet)}{hints}</div></li>"
     )
 
 
@@ -254,4 +255,6 @@ def _table(block: Table) -> Iterator[str]:
 def _cell(value: Cell) -> str:
     if isinstance(value, Strong):
         return f"<b>{html_text(value)}</b>"
+    if isinstance(value, Bullet):
+        return _drawn(value)
     return html_text(value) if isinstance(value, str) else f"{100 * value:.0f} %"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from coremlscope.base.figures import Figure
 from coremlscope.reports.document import (
     Block,
+    Bullet,
+    Cell,
     Column,
     Conclusion,
     Facts,
@@ -54,7 +57,7 @@ _CAUSES: dict[Cause, str] = {
     "unknown": "cause not known",
 }
 
-_OUTPUT_TITLES = ("output", "run", "as", "", "largest", "relative", "")
+_OUTPUT_TITLES = ("output", "run", "as", "", "largest", "allowed", "", "relative", "")
 _PAIR_TITLES = ("operation", "value", "reference", "paired by", "fp32", "made", "fp16")
 #: Pairs, outputs and operations that are shown where not all are wanted.
 _SHOWN, _OUTPUTS, _FAULTS = 4, 8, 2
@@ -93,8 +96,10 @@ def verification_document(found: Verification, *, has_pairs: bool = False) -> It
 
 
 def _fault_item(fault: VerifiedFault) -> Item:
-    text, more = _fault_lines(fault)
-    return Item(text, more.splitlines(), "✗", "error")
+    text, details = _fault_lines(fault)
+    hints = [f"to do: {fault.advice}"] if fault.advice else []
+    hints += [f"where you convert: {fault.code}"] if fault.code else []
+    return Item(text, hints, "✗", "error", details=details)
 
 
 def _pairs(found: Verification, has_pairs: bool) -> Iterator[Block]:
@@ -158,15 +163,30 @@ def _difference(output: ComparedOutput) -> str:
     return f"{output.name} by up to {output.largest:.3g}{size} in {output.run}"
 
 
-def _output_row(output: ComparedOutput) -> tuple[str, ...]:
+def _output_row(output: ComparedOutput) -> tuple[Cell, ...]:
     return (
         output.name,
         output.run,
         output.meaning,
         "✓" if output.passed else "✗",
         _number(output.largest),
+        "" if output.allowed is None else _number(output.allowed),
+        _bullet(output) or "",
         _number(output.relative),
         _meaning_text(output),
+    )
+
+
+def _bullet(output: ComparedOutput) -> Bullet | None:
+    """Returns what an output was judged by next to its limit; None where that is not one number."""
+    pairs = ((output.largest, output.allowed, False), (output.psnr_db, output.least_psnr_db, True))
+    return next(
+        (
+            Bullet(Figure(value, value, value, "measured"), limit, is_least)
+            for value, limit, is_least in pairs
+            if value is not None and limit is not None
+        ),
+        None,
     )
 
 
@@ -180,7 +200,9 @@ def _meaning_text(output: ComparedOutput) -> str:
         figures.append(f"top-1 {output.top_1:.1%}")
     if output.top_k is not None:
         figures.append(f"best classes {output.top_k:.1%}")
-    return ", ".join([*figures, *([output.why] if output.why else [])])
+    is_larger = None not in (output.largest, output.allowed) and output.largest > output.allowed  # type: ignore[operator]
+    has_figures = is_larger and output.top_1 in (None, 1.0)  # the columns of the table
+    return ", ".join([*figures, *([output.why] if output.why and not has_figures else [])])
 
 
 def _number(number: float | None) -> str:
@@ -230,20 +252,18 @@ def _pair_rows(found: Verification, pairs: Sequence[PairedValue]) -> list[tuple[
     ]
 
 
-def _fault_lines(fault: VerifiedFault) -> tuple[str, str]:
+def _fault_lines(fault: VerifiedFault) -> tuple[str, list[str]]:
     """Returns the operation at fault, and the cause with its numbers."""
     inherited = "infinite" if fault.inherited is None else f"{fault.inherited:.2g}"
     made = "" if fault.made is None else f"; on exact arguments it is off by {fault.made:.2g}"
     where = f"{fault.type} {fault.name!r} ({fault.op})"
     seen = f", first seen at {fault.seen_at}" if fault.seen_at else ""
-    more = f"\nlikewise: {', '.join(fault.alike)}" if fault.alike else ""
-    text = f"{_CAUSES[fault.cause]}: {fault.text}\nits arguments are off by {inherited}{made}{more}"
+    details = [f"{_CAUSES[fault.cause]}: {fault.text}", f"its arguments are off by {inherited}{made}"]
+    details += [f"likewise: {', '.join(fault.alike)}"] if fault.alike else []
     if fault.cause != "unknown" and fault.elements:
-        text += f"\nall {fault.elements:,} elements are as this predicts"
+        details.append(f"all {fault.elements:,} elements are as this predicts")
     if fault.repairs is not None:
         remains = "all outputs are within the tolerance" if fault.repairs else "outputs still differ"
-        text += f"\nonce this value is right, {remains}"
-    text += f"\nto do: {fault.advice}" if fault.advice else ""
-    text += f"\nwhere you convert: {fault.code}" if fault.code else ""
+        details.append(f"once this value is right, {remains}")
     start = "differs first" if fault.cause == "unknown" else _KINDS[fault.kind]
-    return f"{start} ({fault.run}) {'at' if fault.cause == 'unknown' else 'in'} {where}{seen}", text
+    return f"{start} ({fault.run}) {'at' if fault.cause == 'unknown' else 'in'} {where}{seen}", details

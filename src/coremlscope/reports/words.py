@@ -181,8 +181,11 @@ def _compact(match: re.Match[str]) -> str:
 
 
 def model_name(path: str) -> str:
-    """Returns the last part of a path, or `model` for a model that was read from bytes."""
-    return PurePath(path).name or "model"
+    """Returns the name of a model: the end of its path, `model` where it was read from bytes.
+
+    In an archive (`App.ipa#Detector.mlmodelc`) it is the model's own.
+    """
+    return PurePath(path.rpartition("#")[2]).name or "model"
 
 
 def elide(rows: Sequence[_Row], noun: str, most: int = 200) -> tuple[Sequence[_Row], str]:

@@ -67,6 +67,8 @@ class ComparedOutput(msgspec.Struct, frozen=True, kw_only=True):
             nor one that failed; a state that exists on one side only is not compared, and fails nothing.
         status: On which side it exists.
         largest: The largest absolute difference; None if elements are infinite or NaN in one only.
+        allowed: What `largest` may be; None where it is judged by its PSNR or by its best classes instead.
+        least_psnr_db: What `psnr_db` must be; None where it is not judged by that.
         relative: The root mean square of the difference over that of the reference; None likewise.
         psnr_db: The ratio of the peak to the noise: that of 255 for images, of the reference's largest
             magnitude for others; None if they are equal or not comparable.
@@ -84,6 +86,8 @@ class ComparedOutput(msgspec.Struct, frozen=True, kw_only=True):
     passed: bool
     status: Status = "paired"
     largest: float | None = None
+    allowed: float | None = None
+    least_psnr_db: float | None = None
     relative: float | None = None
     psnr_db: float | None = None
     top_1: float | None = None

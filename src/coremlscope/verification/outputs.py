@@ -243,10 +243,11 @@ def compare_output(
         _tops(ours, theirs, tolerance.top_k or _TOP, allowed) if meaning == "classes" else (None, None)
     )
     why = "" if largest <= allowed else f"differs by up to {largest:.3g}, and {allowed:.3g} is allowed"
-    if meaning == "image" and tolerance.min_psnr is not None:
-        is_less = psnr < tolerance.min_psnr
-        why = f"PSNR {psnr:.1f} dB is below {tolerance.min_psnr:g} dB" if is_less else ""
-    if best is not None and tolerance.top_k is not None:
+    least_psnr = tolerance.min_psnr if meaning == "image" else None
+    if least_psnr is not None:
+        why = f"PSNR {psnr:.1f} dB is below {least_psnr:g} dB" if psnr < least_psnr else ""
+    is_ranked = best is not None and tolerance.top_k is not None
+    if is_ranked:
         why = "" if best == 1 else f"of the best {tolerance.top_k} classes, {best:.0%} are the same"
     if first is not None and first < 1:
         why = f"the best class differs in {1 - first:.0%} of the rows"
@@ -261,6 +262,8 @@ def compare_output(
         meaning=meaning,
         passed=not why,
         largest=finite(largest),
+        allowed=None if is_ranked or least_psnr is not None else finite(allowed),
+        least_psnr_db=least_psnr,
         relative=finite(relative_error(ours, theirs)),
         psnr_db=finite(psnr),
         top_1=first,

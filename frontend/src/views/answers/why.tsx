@@ -3,7 +3,7 @@ import { NO_FILTER } from "../../data/filter";
 import type { HeldTime, ModelSummary } from "../../data/schema";
 import { plannedColumns, unitShares } from "../../data/totals";
 import { isPlanned, UNIT_NAMES } from "../../data/words";
-import { duration, fileName, percent, plural } from "../../format";
+import { duration, fileArgument, percent, plural } from "../../format";
 import { useReport } from "../../report";
 import { Hint } from "../../ui/hint";
 import { OriginTag } from "../../ui/origin";
@@ -156,7 +156,7 @@ function WhyNotPlanned() {
   if (target) return <p class="answer-text">Not planned for {target.device} with this setting.</p>;
   return (
     <p class="answer-text">
-      Choose devices to see it: <code>coremlscope profile {fileName(model.path)} --device m1,iphone-15-pro</code>
+      Choose devices to see it: <code>coremlscope profile {fileArgument(model.path)} --device m1,iphone-15-pro</code>
     </p>
   );
 }

@@ -90,7 +90,7 @@ function Cells(props: { change: Change; remark?: string | undefined; reach: numb
 }
 
 /** The interval of a ratio, drawn around no change, with a text alternative. */
-function Interval(props: { change: Change; reach: number }) {
+export function Interval(props: { change: Pick<Change, "low" | "high" | "verdict">; reach: number }) {
   const { low, high } = props.change;
   if (low === null || high === null || low === high) return null;
   const [left, right] = placeInterval(low, high, props.reach);

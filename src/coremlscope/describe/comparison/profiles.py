@@ -274,8 +274,11 @@ def _estimate_of(profile: Profile, view: PlanView) -> Estimate | None:
 
 
 def label_subjects(paths: Sequence[str]) -> list[str]:
-    """Returns the shortest ends of paths that distinguish them; equal ones are numbered."""
-    parts = [PurePath(path).parts or ("model",) for path in paths]
+    """Returns the shortest ends of paths that distinguish them; equal ones are numbered.
+
+    The end of `App.ipa#Detector.mlmodelc` is the name of the model, not of the archive.
+    """
+    parts = [PurePath(path.replace("#", "/")).parts or ("model",) for path in paths]
     depth = 1
     while depth < max(map(len, parts)) and len({p[-depth:] for p in parts}) < len(set(parts)):
         depth += 1

@@ -63,7 +63,9 @@ def _entry(item: Item) -> str:
     mark = _MARKS.get(item.mark, f"{item.mark} ")
     page = item.address.rstrip("/").rpartition("/")[2]
     link = f" [{page}]({item.address})" if page else ""
-    return "\n  - ".join([f"- {mark}{markdown_text(item.text)}{link}", *map(markdown_text, item.hints)])
+    return "\n  - ".join(
+        [f"- {mark}{markdown_text(item.text)}{link}", *map(markdown_text, (*item.details, *item.hints))]
+    )
 
 
 def _block(block: Block, most: int) -> str:

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from coremlscope.reports.document import (
     Block,
+    Bullet,
     Cell,
     Conclusion,
     Document,
@@ -88,7 +89,9 @@ def _show(screen: Screen, block: Block) -> None:
         screen.line(block.text, _STYLES[block.style], block.indent)
     elif isinstance(block, Item):
         link = f"link {block.address}" if block.address else ""
-        screen.bullet(block.mark, block.text, block.hints, f"{_STYLES[block.style]} {link}".strip())
+        screen.bullet(
+            block.mark, block.text, [*block.details, *block.hints], f"{_STYLES[block.style]} {link}".strip()
+        )
     elif isinstance(block, Drawing):
         for line in block.draw(screen.width):
             screen.line(line)
@@ -111,6 +114,8 @@ def _show_table(screen: Screen, table: Table) -> None:
 def _text(screen: Screen, cell: Cell) -> str:
     if isinstance(cell, str):
         return cell
+    if isinstance(cell, Bullet):
+        return ""
     width = _BAR if screen.width >= _WIDE else _NARROW_BAR
     eighths = round(min(max(cell, 0.0), 1.0) * width * 8)
     return "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]
