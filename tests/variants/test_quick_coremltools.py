@@ -35,6 +35,9 @@ _WEIGHTS = {
     "subnormal-and-infinite": np.append(
         np.abs(_RANDOM.standard_normal(20_000)) * 1e-6, [np.inf, -np.inf, 65504, -65504]
     ).astype(np.float16),
+    "two-heaps": np.append(
+        _RANDOM.standard_normal(9_000) * 0.01 - 1, _RANDOM.standard_normal(9_000) * 0.3 + 4
+    ).astype(np.float16),
     "negative-zero": np.append(_RANDOM.standard_normal(20_000), -0.0).astype(np.float16),
 }
 
@@ -56,7 +59,7 @@ def test_equal_values_of_several_patterns_are_not_counted(other: list[float]) ->
     assert count_values(np.array([1.0, *other], np.float16)) is None
 
 
-@pytest.mark.parametrize("bits", [1, 4, 6])
+@pytest.mark.parametrize("bits", [1, 4, 6, 8])
 @pytest.mark.parametrize("name", [*_WEIGHTS, "both-zeros"])
 def test_tables_are_those_of_coremltools(name: str, bits: int) -> None:
     weight = _WEIGHTS.get(name, np.append(_WEIGHTS["negative-zero"], np.float16(0)))

@@ -101,6 +101,18 @@ class Opened:
 
         self.model = _apply_graph_pass(self.model, [], spec_version=specification, skip_model_load=True)
 
+    def declare(self, specification: int) -> None:
+        """Has the next pass of coremltools read a program as one of a newer operation set, without one."""
+        if self.specification < specification:
+            self.apply(f"declared {specification}", lambda: self._declare(specification))
+
+    def _declare(self, specification: int) -> None:
+        import coremltools as ct
+
+        spec, weights = self.model.get_spec(), self.model.weights_dir
+        spec.specificationVersion = specification
+        self.model = ct.models.MLModel(spec, weights_dir=weights, skip_model_load=True)
+
     def apply(self, step: Hashable, change: Callable[[], None]) -> None:
         """Applies a step, or takes the result of the same steps of another variant."""
         applied = (*self.applied, step)
@@ -137,7 +149,7 @@ class SharedSteps:
 
 def _is_shared(step: Hashable) -> bool:
     """Returns whether other variants may begin with a step, and its result depends on nothing else."""
-    return isinstance(step, (int, Path)) or (isinstance(step, Step) and step.kind in _BEGINNINGS)
+    return isinstance(step, (int, str, Path)) or (isinstance(step, Step) and step.kind in _BEGINNINGS)
 
 
 def open_for_coremltools(path: Path) -> Any:
@@ -198,7 +210,7 @@ def apply_transform(opened: Opened, transform: Transform) -> None:
     """
     compressing = [step for step in transform.steps if step.kind in _COMPRESSING]
     if len(compressing) > 1:
-        opened.raise_to(_IOS_18)
+        opened.declare(_IOS_18)
     is_second = False
     for place, step in enumerate(transform.steps):
         change = partial(_STEPS[step.kind], opened, step, is_second)
@@ -252,7 +264,7 @@ def _palettize(opened: Opened, step: Step, joint: bool) -> None:
     import coremltools.optimize.coreml as cto
 
     if step.group or step.bits == 3:
-        opened.raise_to(_IOS_18)
+        opened.declare(_IOS_18)
     grouped: dict[str, Any] = {}
     if step.group:
         grouped = {"granularity": "per_grouped_channel", "group_size": step.group}
@@ -287,7 +299,7 @@ def _quantize(opened: Opened, step: Step, joint: bool) -> None:
     import coremltools.optimize.coreml as cto
 
     if step.bits < 8 or step.group:
-        opened.raise_to(_IOS_18)
+        opened.declare(_IOS_18)
     granularity = "per_block" if step.group else "per_tensor" if step.per_tensor else "per_channel"
     blocks = {"block_size": step.group} if step.group else {}
     config = cto.OpLinearQuantizerConfig(

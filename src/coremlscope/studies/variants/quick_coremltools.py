@@ -6,16 +6,20 @@ import importlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
+from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
 from coremlscope.model.ir import Array
+from coremlscope.studies.variants.clustering import divide
 
 #: The bits of a negative zero in half precision, and the first ones of those that are not a number.
 _NEGATIVE_ZERO, _NOT_A_NUMBER = 0x8000, 0x7C00
 _HALVES = 1 << 16
+#: From these bits of an index on our clustering takes less time than coremltools'.
+_DIVIDED = 4
 
 _Clustering = Callable[..., tuple[Array, Array]]
 
@@ -28,7 +32,9 @@ def quick_coremltools() -> Iterator[None]:
       of them is still validated before it is written.
     - Which compressed weights a value depends on is found in one walk over operations with inputs, after each
       pass: coremltools walks over all constants, too, and flattens inputs again for each output.
-    - Values of fp16 weights are counted instead of sorted before they are clustered.
+    - Transposes are reduced where there are some: coremltools infers all types again, also without any.
+    - Values of fp16 weights are counted instead of sorted before they are clustered, and divided into many
+      clusters by `divide`.
 
     Nothing is done for what a version of coremltools does not have.
     """
@@ -42,6 +48,12 @@ def quick_coremltools() -> Iterator[None]:
         name = "_propagate_nonreplaceable_vars"
         if hasattr(mil.Block, name):
             stack.enter_context(patch.object(mil.Block, name, _find_compressed_weights))
+        moves = importlib.import_module("coremltools.converters.mil.mil.passes.defs.optimize_repeat_ops")
+        name = "_reduce_transposes_block"
+        reducing = getattr(moves, "reduce_transposes", None)
+        if hasattr(reducing, name):
+            quick = staticmethod(_where_transposed(getattr(reducing, name)))
+            stack.enter_context(patch.object(reducing, name, quick))
         compression = importlib.import_module("coremltools.optimize.coreml._quantization_passes")
         networks = importlib.import_module("coremltools.models.neural_network.quantization_utils")
         name = "_get_kmeans_lookup_table_and_weight"
@@ -76,6 +88,16 @@ def _find_compressed_weights(block: Any) -> None:
             output.nonreplaceable_vars_upstream = {output} if is_compressed else behind
 
 
+def _where_transposed(reduce: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Returns coremltools' reduction of transposes, for blocks that have some."""
+
+    def quick(block: Any) -> None:
+        if any(op.op_type == "transpose" for op in block.operations):
+            reduce(block)
+
+    return quick
+
+
 def _counting(original: _Clustering, cluster: Callable[..., Any]) -> _Clustering:
     """Returns coremltools' clustering with counted values where it clusters large fp16 weights by itself."""
 
@@ -88,10 +110,17 @@ def _counting(original: _Clustering, cluster: Callable[..., Any]) -> _Clustering
             return original(nbits, weight, force_kmeans1d, cluster_dim, vector_axis)
         values, places, counts = known
         entries = min(len(values), 1 << nbits)
-        found = cluster(values, entries, weights=counts)
         table = np.zeros(1 << nbits)
-        table[:entries] = found.centroids
-        return table, np.array(found.clusters)[places]
+        is_large = nbits >= _DIVIDED and len(values) >= 2 * entries
+        edges = divide(values, counts, entries, cluster) if is_large else None
+        if edges is None:
+            found = cluster(values, entries, weights=counts)
+            table[:entries], clusters = found.centroids, np.array(found.clusters)
+        else:
+            means = (cluster(values[a:b], 1, weights=counts[a:b]).centroids[0] for a, b in pairwise(edges))
+            table[:] = list(means)
+            clusters = np.repeat(np.arange(entries), np.diff(edges))
+        return table, clusters[places]
 
     return clustered
 

@@ -440,8 +440,8 @@ class _Study(msgspec.Struct, frozen=True, kw_only=True):
             # The outputs of the original are not kept, and the variants are compared with them.
             self._make(pool, [ORIGINAL], names, found, total)
             wanted = [name for name in missing if name != ORIGINAL]
-            # Those that take long come first, so that no process waits for the last one.
-            wanted.sort(key=lambda name: -_effort(names[name]))
+            # What is ready is kept when a call is interrupted, so the cheapest come first.
+            wanted.sort(key=lambda name: _effort(names[name]))
             try:
                 self._make(pool, wanted, names, found, total)
             except KeyboardInterrupt:
