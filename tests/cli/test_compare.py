@@ -95,6 +95,13 @@ def test_failing(saved: list[str], tmp_path: Path, capsys: pytest.CaptureFixture
     assert main([*arguments, "--fail-above", "5%"]) == 9
     assert "slow.json is slower than --fail-above allows" in capsys.readouterr().err
     assert main([*arguments, "--fail-above", "30"]) == 0
+    del slow["measurements"]
+    (tmp_path / "unmeasured.json").write_text(json.dumps(slow | {"estimates": []}))
+    unmeasured = str(tmp_path / "unmeasured.json")
+    for sources in ([arguments[1], unmeasured], [unmeasured, arguments[1]]):
+        assert main(["compare", *sources, "--quiet", "--fail-above", "30"]) == 9
+        assert "has no time to compare" in capsys.readouterr().err
+    assert main(["compare", unmeasured, "--quiet", "--fail-above", "30"]) == 2
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import coremltools as ct
 import msgspec
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from coremlscope.studies.gate import checks
 from coremlscope.studies.gate.figures import Found
 from coremlscope.studies.gate.run import check, check_project
 from tests.support import networks, programs
-from tests.support.converted_models import text_classifier
+from tests.support.converted_models import mlp, text_classifier
 from tests.support.ir_models import array_feature
 from tests.support.pipelines import image_feature, pipeline, scene_print, tripler
 
@@ -45,14 +46,13 @@ def verdicts(report: GateReport) -> dict[str, str]:
 )
 def test_what_an_interval_means(limit: float, verdict: str, lenient: bool, strict: bool) -> None:
     found = Found(value=Figure(2.0, 1.0, 3.0, "estimated"))
-    checked = checks._check_limit(checks._Limit("latency", Place(device="M1"), limit), found)
+    checked = checks._check_limit("latency", Place(device="M1"), limit, found)
     assert (checked.verdict, checked.holds(False), checked.holds(True)) == (verdict, lenient, strict)
     assert checks._verdict(Found(value=Figure(-2.0, -3.0, -1.0, "measured")), -limit, True) == verdict
 
 
 def test_a_figure_that_is_not_known_does_not_keep_a_limit() -> None:
-    wanted = checks._Limit("latency", Place(device="m1"), 1.0)
-    checked = checks._check_limit(wanted, Found(why="there is a loop."))
+    checked = checks._check_limit("latency", Place(device="m1"), 1.0, Found(why="there is a loop."))
     assert (checked.verdict, checked.holds(False)) == ("unknown", False)
     assert checked.text == "latency on m1 is not known: there is a loop"
 
@@ -370,6 +370,37 @@ def test_what_the_baseline_lacks_is_unknown_where_it_is_asked_for(model: Path, t
     for asked in ({"os": "14"}, {"compute_units": "cpu_only"}):
         report = check(model, baseline=main_json, **asked)
         assert {one.verdict for _, one in report.failed} == {"unknown"}
+
+
+def test_figures_at_other_sizes_are_not_compared(tmp_path: Path) -> None:
+    path = tmp_path / "mlp.mlpackage"
+    mlp(flexible=ct.Shape((ct.RangeDim(1, 9, default=1), 8))).save(str(path))
+    limits = {"max_latency": {"m1": "9s"}, "max_memory": "1GB"}
+    at_four = {"shape": {"x": [4, 8]}}
+    profile = coremlscope.plan(path, "m1", shapes={"x": [4, 8]})
+    (tmp_path / "plan.json").write_text(render_json(profile))
+    saved = _save(check(path, **limits, **at_four), tmp_path / "main.json")
+    for baseline in (saved, str(tmp_path / "plan.json")):
+        assert check(path, baseline=baseline, **at_four).exit_code == 0
+        report = check(path, baseline=baseline)
+        rows = {one.figure: one.verdict for one in report.models[0].checks}
+        assert rows.pop("size") == "pass"
+        assert {"latency", "memory"} <= rows.keys()
+        assert {*rows.values()} == {"unknown"}
+
+
+def test_options_of_devices_need_a_device(model: Path) -> None:
+    for option in ({"os": "18"}, {"compute_units": "cpu_only"}, {"format": "mlprogram"}):
+        with pytest.raises(UsageError, match="no limit is of one"):
+            check(model, max_size="1GB", **option)
+    assert check(model, max_size="1GB", os="18", device="m1").exit_code == 0
+
+
+def test_the_baseline_is_not_replaced(model: Path, tmp_path: Path) -> None:
+    saved = _save(check(model, max_size="1GB"), tmp_path / "main.json")
+    before = Path(saved).read_bytes()
+    assert main(["check", str(model), "--baseline", saved, "--json", saved]) == 8
+    assert Path(saved).read_bytes() == before
 
 
 def test_equal_outputs_of_a_baseline_must_stay_equal(model: Path, tmp_path: Path) -> None:

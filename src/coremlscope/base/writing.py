@@ -188,6 +188,16 @@ def open_journal(path: Path) -> BinaryIO:
         return path.open("xb", buffering=0)
 
 
+def append_to_file(path: Path, content: str) -> None:
+    """Adds text to the end of a file that other programs add to as well.
+
+    Raises:
+        OutputError: The file cannot be written.
+    """
+    with _failures(path), path.open("ab") as file:
+        file.write(content.encode())
+
+
 def open_standard_streams() -> None:
     """Opens standard streams that were closed, as by some supervisors: files would take their numbers.
 

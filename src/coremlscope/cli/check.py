@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from coremlscope.base.errors import UsageError
-from coremlscope.base.writing import write_file
+from coremlscope.base.writing import append_to_file
 from coremlscope.cli.command import Command, add_reports, add_shape, one_of, read_path
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.providers import add_provider, session_of
@@ -180,9 +180,7 @@ def _add_summary(report: Any) -> None:
     if not name:
         print_note("GITHUB_STEP_SUMMARY is not set: there is no summary of a step to add to")
         return
-    path = Path(name)
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
-    write_file(path, before + write_markdown(gate_document(report)))
+    append_to_file(Path(name), f"{write_markdown(gate_document(report)).rstrip()}\n")
 
 
 COMMAND = Command(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coremlscope.base.errors import INTERRUPTED_EXIT, CoremlscopeError
+from coremlscope.base.errors import INTERRUPTED_EXIT, CoremlscopeError, UsageError
 from coremlscope.cli.command import (
     Command,
     add_compute_units,
@@ -37,9 +37,10 @@ from coremlscope.cli.terminal import has_color, print_error, print_note, termina
 from coremlscope.reports.renderers import COMPARISON_RENDERERS
 
 if TYPE_CHECKING:
+    from coremlscope.describe.comparison.profiles import Comparison
     from coremlscope.results.profile import Profile
 
-#: The exit code if `--fail-above` finds a slower subject.
+#: The exit code if `--fail-above` finds a subject that is slower, or cannot be compared.
 _SLOWER = 9
 _EPILOG = """\
 Models are measured, planned and estimated in one table, which is shown while it fills; then each is
@@ -104,7 +105,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="PERCENT",
         type=_percent,
         help=f"exit with code {_SLOWER} if predictions are slower by more than this, even at the lower end of"
-        " the interval",
+        " the interval, or if no time could be compared",
     )
     add_devices(
         parser,
@@ -178,10 +179,28 @@ def _run(arguments: argparse.Namespace) -> int:
         found = (one for profile in comparison.profiles for one in profile.all_findings)
         failed = next(one for one in found if one.exit_code == exit_code)
         print_error(CoremlscopeError(failed.text, failed.hint))
-    slower = () if arguments.fail_above is None else comparison.slower_by(arguments.fail_above)
-    for label in slower:
-        print_note(f"{label} is slower than --fail-above allows")
-    return exit_code or (_SLOWER if slower else 0)
+    if arguments.fail_above is None or exit_code:
+        return exit_code
+    return _gate(comparison, arguments.fail_above)
+
+
+def _gate(comparison: Comparison, share: float) -> int:
+    """Says what is slower by more than a share, or cannot be compared, and returns the exit code.
+
+    Raises:
+        UsageError: There are no two to compare.
+    """
+    if not comparison.differences:
+        raise UsageError(
+            "--fail-above needs two to compare", "name two models, profiles, devices or settings"
+        )
+    slower = comparison.slower_by(share)
+    for label, ratio in slower.items():
+        what = (
+            "has no time to compare with the first" if ratio is None else "is slower than --fail-above allows"
+        )
+        print_note(f"{label} {what}")
+    return _SLOWER if slower else 0
 
 
 @contextmanager

@@ -223,7 +223,8 @@ def describe_model(
     names = sorted(described, key=lambda name: name != first)
     functions = tuple(_function(model, name, shapes if name == first else None) for name in names)
     if stages:
-        functions = (_merged(functions[0], stages), *functions[1:])
+        sizes = _sizes_of(described[names[0]], shapes)
+        functions = (_merged(functions[0], stages, sizes), *functions[1:])
     metadata = model.metadata
     weights = weights_of(model)
     return ModelSummary(
@@ -304,7 +305,7 @@ def _first_function(model: Model, function: str | None) -> str:
     return first
 
 
-def _merged(whole: FunctionSummary, stages: Sequence[StageFunction]) -> FunctionSummary:
+def _merged(whole: FunctionSummary, stages: Sequence[StageFunction], sizes: str) -> FunctionSummary:
     """Returns the interface of a pipeline with the totals over its stages."""
     parts = [_function(one.stage.model, one.stage.model.description.default, one.shapes) for one in stages]
     ops, compute = (sum((Counter(getattr(p, name)) for p in parts), Counter()) for name in ("ops", "compute"))
@@ -315,7 +316,7 @@ def _merged(whole: FunctionSummary, stages: Sequence[StageFunction]) -> Function
         ops=dict(ops.most_common()),
         constants=sum(p.constants for p in parts),
         compute=dict(compute.most_common()),
-        work=msgspec.structs.replace(work, is_complete=is_complete),
+        work=msgspec.structs.replace(work, is_complete=is_complete, sizes=sizes),
     )
 
 

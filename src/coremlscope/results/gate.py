@@ -50,6 +50,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         os: Its system: `iOS 26`.
         compute_units: What the app allows.
         reference: The model whose outputs were compared with.
+        conditions: The sizes of flexible inputs, and the session of ONNX Runtime: `x 1×512, mlprogram, 1.32`.
     """
 
     function: str = ""
@@ -57,6 +58,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     os: str = ""
     compute_units: ComputeUnits | Literal[""] = ""
     reference: str = ""
+    conditions: str = ""
 
 
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -170,21 +170,23 @@ class Comparison(Presented, msgspec.Struct, frozen=True):
         names = dict.fromkeys(name for subject in self.subjects for name in subject.facts)
         return tuple(name for name in names if len({s.facts.get(name) for s in self.subjects}) > 1)
 
-    def slower_by(self, share: float) -> tuple[str, ...]:
-        """Returns the labels of subjects whose predictions are slower than the base's by more than a share.
+    def slower_by(self, share: float) -> Mapping[str, float | None]:
+        """Returns the largest ratio of subjects whose predictions are slower by more than a share, by label.
 
-        For measured times, the whole interval of the ratio must be above the share, so that noise does not
-        make a model slower. For estimates for one device under one setting, the ratio decides: they have no
-        noise, and their errors are mostly common to both.
+        It is None for a subject of which no time could be compared with the base. For measured times, the
+        whole interval of the ratio must be above the share, so that noise does not make a model slower. For
+        estimates for one device under one setting, the ratio decides: they have no noise, and their errors
+        are mostly common to both.
         """
-        found = []
+        found: dict[str, float | None] = {}
         for difference in self.differences:
             predict = difference.phases.get("predict")
             ratios = [predict.low] if predict is not None else []
             ratios += [p.latency.ratio for p in difference.plans if p.latency is not None]
-            if any(ratio is not None and ratio > 1 + share for ratio in ratios):
-                found.append(self.subjects[difference.other].label)
-        return tuple(found)
+            largest = max((ratio for ratio in ratios if ratio is not None), default=None)
+            if largest is None or largest > 1 + share:
+                found[self.subjects[difference.other].label] = largest
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """Converts the comparison to plain JSON values, with the schema's name."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from coremlscope.base.errors import CoremlscopeError, UsageError
 from coremlscope.base.units import shown
@@ -77,19 +78,21 @@ def _of_check(report: GateReport) -> Baseline:
 
 def _of_profile(profile: Profile) -> Baseline:
     functions = profile.model.functions
-    function = functions[0].name if len(functions) > 1 else ""
+    work = functions[0].work if functions else None
+    any_device = Place(
+        function=functions[0].name if len(functions) > 1 else "",
+        conditions="" if work is None else work.sizes,
+    )
     figures: dict[FigureKey, float | None] = {("size", Place()): profile.model.size_bytes}
     for one in profile.estimates:
-        place = Place(function=function, device=one.device, os=one.os, compute_units=one.compute_units)
+        place = replace(any_device, device=one.device, os=one.os, compute_units=one.compute_units)
         figures["latency", place] = one.latency.value
         if one.memory is not None and one.memory.peak is not None:
-            figures["memory", Place(function=function)] = one.memory.peak.value
+            figures["memory", any_device] = one.memory.peak.value
     for plan in profile.plans:
         for setting in plan.settings if plan.planner != "Core ML" else ():
             counts = unit_counts(plan.ops, setting.compute_units)
-            place = Place(
-                function=function, device=plan.device, os=plan.os, compute_units=setting.compute_units
-            )
+            place = replace(any_device, device=plan.device, os=plan.os, compute_units=setting.compute_units)
             figures["neural-engine", place] = counts[NEURAL_ENGINE] / max(counts.total(), 1)
     return Baseline(figures=figures, note=_note(profile.made.version), model=Path(profile.model.path).name)
 

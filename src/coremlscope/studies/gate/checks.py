@@ -97,14 +97,6 @@ _ROWS: Mapping[FigureKind, _Row] = {
 _ORIGINS: Mapping[str, str] = {"estimated": "estimated at ", "planned": "planned at "}
 
 
-class _Limit(msgspec.Struct, frozen=True):
-    """The limit of a figure."""
-
-    kind: FigureKind
-    place: Place
-    limit: float
-
-
 def check_model(path: Path, limits: GateLimits) -> CheckedModel:
     """Checks a model against limits. A model that cannot be read is one with a failure.
 
@@ -148,7 +140,9 @@ def _places(limits: GateLimits, baseline: Baseline | None) -> list[Place]:
     """Returns the devices that limits hold for: those that are named, else those of the baseline."""
     if limits.all_devices or baseline is None:
         return [_place(name, limits) for name in limits.all_devices]
-    known = (replace(place, function="") for kind, place in baseline.figures if kind in ON_DEVICES)
+    known = (
+        replace(place, function="", conditions="") for kind, place in baseline.figures if kind in ON_DEVICES
+    )
     return [place for place in dict.fromkeys(known) if _is_meant(place, limits)]
 
 
@@ -168,13 +162,20 @@ def _checks(maker: FigureMaker, limits: GateLimits, baseline: Baseline | None) -
     for function in limits.functions:
         maker.describe(function)
     named, before = _places(limits, baseline), _compared(limits, baseline)
-    wanted = list(_limits(maker.functions, limits, named))
-    on_devices = [*((one.kind, one.place) for one in wanted), *before]
-    maker.place(dict.fromkeys(place for kind, place in on_devices if kind in ON_DEVICES))
-    yield from _loading(maker.model, [*named, *(place for kind, place in before if kind in ON_DEVICES)])
+    functions = limits.functions if limits.functions and maker.functions != ("",) else maker.functions
+    wanted = {
+        (kind, maker.made_at(kind, place, function)): limit
+        for kind, place, limit in _limits(limits, named)
+        for function in functions
+    }
+    # A model may not load on a device that no limit is of.
+    places = [maker.made_at("latency", place, function) for place in named for function in functions]
+    places += [place for kind, place in (*wanted, *before) if kind in ON_DEVICES]
+    maker.place(dict.fromkeys(places))
+    yield from _loading(maker.model, places)
     yield from _hazards_of_loading(maker)
-    for one in wanted:
-        yield _check_limit(one, maker.find(one.kind, one.place))
+    for (kind, place), limit in wanted.items():
+        yield _check_limit(kind, place, limit, maker.find(kind, place))
     if baseline is not None:
         yield from _changes(maker, limits, baseline, before)
         yield from _absences(maker, limits, baseline, before)
@@ -218,9 +219,7 @@ def _asked(limits: GateLimits) -> list[Place]:
     return [_place(name, limits) for name in limits.all_devices] or [given] * (given != Place())
 
 
-def _compared(
-    limits: GateLimits, baseline: Baseline | None
-) -> Mapping[tuple[FigureKind, Place], float | None]:
+def _compared(limits: GateLimits, baseline: Baseline | None) -> Mapping[FigureKey, float | None]:
     """Returns the figures of the baseline that the model is held to."""
     figures = {} if baseline is None else baseline.figures
     return {
@@ -231,26 +230,21 @@ def _compared(
     }
 
 
-def _limits(every: Sequence[str], limits: GateLimits, places: Sequence[Place]) -> Iterator[_Limit]:
-    """Yields the limits of each function, or of those that are named."""
-    functions = limits.functions if limits.functions and every != ("",) else every
-    for name, limit in limits.latency_s.items():
-        for function in functions:
-            yield _Limit("latency", replace(_place(name, limits), function=function), limit)
-    shares = () if limits.neural_engine is None else (("neural-engine", limits.neural_engine),)
-    crashes = (("known-crash", 0.0),) if limits.no_known_crash else ()
-    for kind, limit in (*shares, *crashes):
-        for place in places:
-            for function in functions:
-                yield _Limit(kind, replace(place, function=function), limit)
+def _limits(limits: GateLimits, places: Sequence[Place]) -> Iterator[tuple[FigureKind, Place, float]]:
+    """Yields the limits as they hold for any function."""
+    for name, seconds in limits.latency_s.items():
+        yield "latency", _place(name, limits), seconds
+    for place in places:
+        if limits.neural_engine is not None:
+            yield "neural-engine", place, limits.neural_engine
+        if limits.no_known_crash:
+            yield "known-crash", place, 0.0
     if limits.size_bytes is not None:
-        yield _Limit("size", Place(), limits.size_bytes)
-    for function in functions:
-        if limits.memory_bytes is not None:
-            yield _Limit("memory", Place(function=function), limits.memory_bytes)
-    for function in functions:
-        if limits.psnr_db is not None:
-            yield _Limit("psnr", Place(function=function, reference=limits.reference), limits.psnr_db)
+        yield "size", Place(), limits.size_bytes
+    if limits.memory_bytes is not None:
+        yield "memory", Place(), limits.memory_bytes
+    if limits.psnr_db is not None:
+        yield "psnr", Place(reference=limits.reference), limits.psnr_db
 
 
 def _loading(model: Model, places: Sequence[Place]) -> Iterator[CheckResult]:
@@ -263,16 +257,9 @@ def _loading(model: Model, places: Sequence[Place]) -> Iterator[CheckResult]:
         problem = find_load_problem(model, device.os)
         if problem is None:
             continue
-        yield CheckResult(
-            kind="loads",
-            subject=f"{device.name}, {device.os}",
-            quantity="operations",
-            limit=0.0,
-            value=None,
-            verdict="unknown" if problem.needed is None else "fail",
-            text=f"the model does not load on {device.name}, {device.os}: {problem.text}",
-            hint=conversion_hint(model, device.os),
-        )
+        text = f"the model does not load on {device.name}, {device.os}: {problem.text}"
+        verdict: Verdict = "unknown" if problem.needed is None else "fail"
+        yield _loads(Place(device=device.name, os=system), verdict, text, conversion_hint(model, device.os))
 
 
 def _hazards_of_loading(maker: FigureMaker) -> Iterator[CheckResult]:
@@ -282,23 +269,29 @@ def _hazards_of_loading(maker: FigureMaker) -> Iterator[CheckResult]:
         for hazard in hazards:
             if hazard.kind not in ("refused", "endless load"):
                 continue
-            count, subject = float(len(ops_of([hazard]))), describe_place("latency", place)
-            where = f"loading on {subject}: " if subject else ""
-            yield CheckResult(
-                kind="loads",
-                subject=subject,
-                quantity="operations",
-                limit=0.0,
-                value=Figure(count, count, count, "planned") if subject else None,
-                verdict="fail" if hazard.is_sure else "uncertain",
-                text=" ".join([f"{where}{hazard.text}", *name_first(hazard)]),
-                hint=hazard.fix,
-                place=place,
-            )
+            where = f"loading on {describe_place('latency', place)}: " if place.device else ""
+            text = " ".join([f"{where}{hazard.text}", *name_first(hazard)])
+            found = _loads(place, "fail" if hazard.is_sure else "uncertain", text, hazard.fix)
+            count = float(len(ops_of([hazard])))
+            yield replace(found, value=Figure(count, count, count, "planned")) if where else found
 
 
-def _check_limit(wanted: _Limit, found: Found) -> CheckResult:
-    row, limit, subject = _ROWS[wanted.kind], wanted.limit, describe_place(wanted.kind, wanted.place)
+def _loads(place: Place, verdict: Verdict, text: str, hint: str) -> CheckResult:
+    return CheckResult(
+        kind="loads",
+        subject=describe_place("latency", place),
+        quantity="operations",
+        limit=0.0,
+        value=None,
+        verdict=verdict,
+        text=text,
+        hint=hint,
+        place=place,
+    )
+
+
+def _check_limit(kind: FigureKind, place: Place, limit: float, found: Found) -> CheckResult:
+    row, subject = _ROWS[kind], describe_place(kind, place)
     where = f" {row.joined} {subject}" if subject else ""
     verdict = _verdict(found, limit, row.is_least)
     text, hint = f"{row.name}{where} is not known", found.hint
@@ -324,8 +317,8 @@ def _check_limit(wanted: _Limit, found: Found) -> CheckResult:
         verdict=verdict,
         text=text,
         hint=hint,
-        figure=wanted.kind,
-        place=wanted.place,
+        figure=kind,
+        place=place,
     )
 
 
@@ -356,7 +349,7 @@ def _check_change(
     row, subject = _ROWS[kind], describe_place(kind, place)
     name = f"{row.name} {row.joined} {subject}" if subject else row.name
     sign = -1 if row.is_least else 1
-    limit = 0.0 if before is None or math.isinf(before) else before * (1 + sign * tolerance)
+    limit = 0.0 if before is None or math.isinf(before) else before + sign * tolerance * abs(before)
     verdict, is_now, change = _change(row, before, found, limit, sign)
     was = "not known" if before is None else format_quantity(before, row.quantity)
     why = f": {found.why.rstrip('.')}" if found.why else ""

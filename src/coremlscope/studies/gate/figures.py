@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from coremlscope.api.own_measurements.using import use_own
 from coremlscope.api.providers import report_session
@@ -45,11 +46,11 @@ from coremlscope.verification.outputs import Tolerance, compare_predictions
 
 #: Synthetic inputs on which outputs are compared.
 SAMPLES = 4
+#: The figures that belong to a device, its system and a setting.
+ON_DEVICES: tuple[FigureKind, ...] = ("latency", "neural-engine", "known-crash")
 #: What `known-crash` is about.
 _DEFECTS = frozenset({"crash", "wrong values"})
 _NO_PARTITION = "ONNX Runtime's Core ML provider takes nothing of it"
-#: The figures that belong to a device, its system and a setting.
-ON_DEVICES: tuple[FigureKind, ...] = ("latency", "neural-engine", "known-crash")
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,6 +127,20 @@ class FigureMaker:
             self.model, self._shapes[function], function=function or None, list_ops=True
         )
         self._described[function] = described
+
+    def made_at(self, kind: FigureKind, place: Place, function: str) -> Place:
+        """Returns a place with a function, and with the conditions under which its figures are made.
+
+        Raises:
+            UsageError: The model has no such function.
+        """
+        if kind == "size":
+            return Place()
+        self.describe(function)
+        work = self._described[function].main.work
+        session = (self._limits.format, self._limits.ort) if kind in ON_DEVICES else ()
+        conditions = filter(None, ("" if work is None else work.sizes, *session))
+        return replace(place, function=function, conditions=", ".join(conditions))
 
     def place(self, places: Iterable[Place]) -> None:
         """Plans functions on devices, those under one setting at once."""
@@ -209,9 +224,15 @@ class FigureMaker:
         if kind in ON_DEVICES and place not in self._placed:
             self.place([place])
         try:
-            self.describe(place.function)
+            made_now = self.made_at(kind, place, place.function)
         except UsageError as error:
             return Found(why=error.message)
+        if made_now != place:
+            then, now = (one.conditions or "fixed sizes" for one in (place, made_now))
+            return Found(
+                why=f"the baseline is of {then}, this check is of {now}",
+                hint="check with the --shape and --format of the baseline, or make it again",
+            )
         match kind:
             case "size":
                 return self._size()

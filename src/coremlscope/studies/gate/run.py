@@ -53,6 +53,13 @@ def check_limits(models: Sequence[tuple[Path, GateLimits]], *, strict: bool) -> 
     """
     if not models:
         raise UsageError("no model is named", "name models, or list them in pyproject.toml; see --help")
+    every = [limits for _, limits in models]
+    names_devices = any(one.all_devices or one.baseline for one in every)
+    if not names_devices and any(one.os or one.compute_units or one.format for one in every):
+        raise UsageError(
+            "--os, --compute-units and --format are of figures on devices, and no limit is of one",
+            "add --device iphone-13, or leave them out",
+        )
     return GateReport(
         made=made_here(),
         strict=strict,
