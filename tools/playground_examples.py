@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
+import importlib.util
 import struct
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 __all__ = ["EXAMPLES", "write_examples"]
 
@@ -34,7 +31,9 @@ EXAMPLES = [
     },
 ]
 _DATE = (2020, 1, 1, 0, 0, 0)
-_WORDS, _LENGTH, _WIDTH, _HEADS, _LAYERS = 8_000, 128, 256, 4, 4
+#: The encoder of the documentation, and its size here: small enough for a phone's network.
+_NETWORK = Path(__file__).parents[1] / "examples" / "text_encoder" / "network.py"
+_SIZE = {"length": 128, "width": 256, "heads": 4, "layers": 4}
 
 
 def write_examples(folder: Path) -> list[Path]:
@@ -57,14 +56,20 @@ def _packages(folder: Path) -> list[Path]:
     classifier = folder / "MobileNetV2.mlpackage"
     write_mlpackage(sample_model(), classifier)
     packages = [classifier]
-    for is_mended, name in ((False, "TextEncoder.mlpackage"), (True, "TextEncoderMended.mlpackage")):
-        converted = _encoder(is_mended=is_mended)
+    spec = importlib.util.spec_from_file_location("network", _NETWORK)
+    assert spec is not None
+    assert spec.loader is not None
+    network = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(network)
+    sums = {"TextEncoder.mlpackage": network.running_sums, "TextEncoderMended.mlpackage": network.products}
+    for name, sums_of in sums.items():
+        converted = network.encoder(sums_of, **_SIZE)
         # No date, no random identifiers, and maps in their order: equal sources give equal files.
         del converted.user_defined_metadata["com.github.apple.coremltools.conversion_date"]
         saved = folder / "converted" / name
         converted.save(str(saved))
-        (spec,) = saved.rglob("model.mlmodel")
-        spec.write_bytes(converted.get_spec().SerializeToString(deterministic=True))
+        (file,) = saved.rglob("model.mlmodel")
+        file.write_bytes(converted.get_spec().SerializeToString(deterministic=True))
         write_mlpackage(read(saved), folder / name)
         packages.append(folder / name)
     return packages
@@ -94,54 +99,3 @@ def _repeated(weights: bytes) -> bytes:
         repeated[start : start + size] = (first * (size // max(1, len(first)) + 1))[:size]
         place = -(-(start + size) // 64) * 64
     return bytes(repeated)
-
-
-def _encoder(*, is_mended: bool) -> Any:
-    """A transformer encoder over tokens, with running sums before its attention."""
-    import coremltools as ct
-    from coremltools.converters.mil import Builder as mb  # noqa: N813 - as everyone calls it
-    from coremltools.converters.mil.mil import types
-
-    phases = itertools.count()
-
-    def weights(*shape: int) -> np.ndarray:
-        # A pattern that compresses well: the values do not matter here.
-        return (np.resize(np.sin(np.arange(4096) + next(phases)), shape) / np.sqrt(shape[-1])).astype(
-            np.float32
-        )
-
-    def normalised(x: Any) -> Any:
-        return mb.layer_norm(
-            x=x, axes=[-1], gamma=np.ones(_WIDTH, np.float32), beta=np.zeros(_WIDTH, np.float32)
-        )
-
-    def heads(x: Any) -> Any:
-        split = mb.reshape(x=x, shape=[1, _LENGTH, _HEADS, _WIDTH // _HEADS])
-        return mb.transpose(x=split, perm=[0, 2, 1, 3])
-
-    def summed(x: Any) -> Any:
-        """The sum of each token and those before it, as a mean over the length."""
-        if is_mended:
-            return mb.matmul(x=np.tril(np.ones((1, _LENGTH, _LENGTH), np.float32)) / _LENGTH, y=x)
-        return mb.mul(x=mb.cumsum(x=x, axis=1), y=np.float32(1 / _LENGTH))
-
-    @mb.program(input_specs=[mb.TensorSpec((1, _LENGTH), dtype=types.int32)], opset_version=ct.target.iOS17)
-    def program(tokens: Any) -> Any:
-        x = mb.gather(x=weights(_WORDS, _WIDTH), indices=tokens, axis=0)
-        for _ in range(_LAYERS):
-            x = mb.add(x=x, y=mb.linear(x=summed(normalised(x)), weight=weights(_WIDTH, _WIDTH)))
-            y = normalised(x)
-            q, k, v = (heads(mb.linear(x=y, weight=weights(_WIDTH, _WIDTH))) for _ in range(3))
-            scores = mb.mul(x=mb.matmul(x=q, y=k, transpose_y=True), y=np.float32(1 / 8))
-            mixed = mb.matmul(x=mb.softmax(x=scores, axis=-1), y=v)
-            joined = mb.reshape(x=mb.transpose(x=mixed, perm=[0, 2, 1, 3]), shape=[1, _LENGTH, _WIDTH])
-            x = mb.add(x=x, y=mb.linear(x=joined, weight=weights(_WIDTH, _WIDTH)))
-            wide = mb.gelu(
-                x=mb.linear(x=normalised(x), weight=weights(4 * _WIDTH, _WIDTH)), mode="TANH_APPROXIMATION"
-            )
-            x = mb.add(x=x, y=mb.linear(x=wide, weight=weights(_WIDTH, 4 * _WIDTH)))
-        return mb.reduce_mean(x=normalised(x), axes=[1], name="embedding")
-
-    return ct.convert(
-        program, minimum_deployment_target=ct.target.iOS17, compute_units=ct.ComputeUnit.CPU_ONLY
-    )

@@ -29,6 +29,8 @@ _DOCS = _ROOT / "docs"
 _FIGURES = ("accuracy.md", "speed.md", "token-rates.md")
 #: Words of all pages that people write. What is said twice, or to nobody, goes first.
 _MOST_WORDS = 30_000
+#: Columns of a line of code, or of output.
+_MOST_COLUMNS = 88
 
 
 def _tool(name: str) -> ModuleType:
@@ -79,6 +81,14 @@ def test_types_of_the_front_end_are_up_to_date() -> None:
 def test_pages_that_people_write_stay_short() -> None:
     texts = [text for page, text in _WRITTEN.items() if page not in _FIGURES]
     assert sum(len(text.split()) for text in [*texts, _IN_REPOSITORY["README.md"]]) <= _MOST_WORDS
+
+
+@pytest.mark.parametrize("page", [*_WRITTEN, "README.md", "examples/README.md"])
+def test_blocks_fit_into_the_page(page: str) -> None:
+    """Lines of at most 88 columns need no scrolling next to the navigation."""
+    text = _TEXTS.get(page) or (_ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^ *```\w*\n(.*?)^ *```$", text, re.M | re.S)
+    assert [line for block in blocks for line in block.splitlines() if len(line) > _MOST_COLUMNS] == []
 
 
 def _check_link(page: str, target: str) -> None:
@@ -145,7 +155,7 @@ def test_the_address_is_one() -> None:
 
 @pytest.mark.parametrize("page", _TEXTS)
 def test_commands_are_ones_that_exist(page: str) -> None:
-    text = _TEXTS[page]
+    text = _TEXTS[page].replace("\\\n", "")
     shown = re.findall(
         r"^(?:\$ )?(coremlscope .*|make .*)$", "\n".join(_blocks(text, "(?:console|sh)")), re.M
     )
