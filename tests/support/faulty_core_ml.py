@@ -67,6 +67,7 @@ _AT: Mapping[str, tuple[str, str]] = {
     "predict is killed": ("predict", "is killed"),
     "predict aborts": ("predict", "aborts"),
     "predict fails": ("predict", "predict fails"),
+    "third prediction fails": ("third", "predict fails"),
     "plan hangs": ("plan", "hangs"),
     "plan is killed": ("plan", "is killed"),
     "plan aborts": ("plan", "aborts"),
@@ -79,8 +80,9 @@ _CHANGES: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "missing": lambda outputs: dict(list(outputs.items())[1:]),
 }
 #: Faults that end the process or raise an error: of runs, and of the plan; and those of outputs.
-FAULTS = tuple(fault for fault, (phase, _) in _AT.items() if phase != "plan")
-PLAN_FAULTS, WRONG = tuple(fault for fault in _AT if fault not in FAULTS), tuple(_CHANGES)
+FAULTS = tuple(fault for fault, (phase, _) in _AT.items() if phase in ("load", "predict"))
+PLAN_FAULTS = tuple(fault for fault, (phase, _) in _AT.items() if phase == "plan")
+WRONG = tuple(_CHANGES)
 PHASE_OF = {fault: "first load" if phase == "load" else phase for fault, (phase, _) in _AT.items()}
 
 
@@ -97,12 +99,13 @@ def install(fault: str) -> None:
 
     class Faulty(proxies.ModelProxy):
         def __init__(self, path: str, compute_units: str, *others: Any) -> None:
-            self._is_faulty = compute_units in units
+            self._is_faulty, self._predictions = compute_units in units, 0
             self._fail("load")
             super().__init__(path, compute_units, *others)
 
         def predict(self, data: Any, state: Any = None) -> dict[str, Any]:
-            self._fail("predict")
+            self._predictions += 1
+            self._fail("third" if self._predictions == 3 else "predict")
             outputs = super().predict(data, state)
             return _CHANGES[name](outputs) if self._is_faulty and name in _CHANGES else outputs
 

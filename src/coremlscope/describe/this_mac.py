@@ -29,8 +29,8 @@ def say_measured(measurements: Sequence[Measurement], findings: Iterable[Finding
     """
     measured = next((one for one in measurements if one.predict is not None), None)
     if measured is None or measured.predict is None:
-        lost = [one.partial.text for one in measurements if one.partial is not None]
-        why = next((f.text for f in findings), "; ".join(lost))
+        lost = [f"{one.partial.text}." for one in measurements if one.partial is not None]
+        why = next((f.text for f in findings), " ".join(lost))
         return f"On this Mac no prediction was measured: {why}" if why else ""
     took = format_duration(measured.predict.statistics.median)
     doubts = [_DOUBTS[f.id] for f in measured.findings if f.id in _DOUBTS]

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from statistics import median
+
 from coremlscope.base.errors import INTERRUPTED_EXIT, EngineError, LimitError
 from coremlscope.base.findings import Finding
+from coremlscope.base.units import format_duration
 from coremlscope.results.measurement import EarlyEnd, Measurement
 
 
-def explain_partial(error: EngineError | KeyboardInterrupt, phase: str) -> tuple[EarlyEnd, Finding]:
+def explain_partial(
+    error: EngineError | KeyboardInterrupt, phase: str, seconds: Mapping[str, Sequence[float]] | None = None
+) -> tuple[EarlyEnd, Finding]:
     """Returns why a measurement is partial, and the finding that reports it.
 
     Args:
         error: What ended it.
         phase: The phase that was being repeated; empty if none was.
+        seconds: The repetitions of each phase; those of warm-ups are shown nowhere else.
     """
     where = f" (phase: {phase})" if phase else ""
+    known = (seconds or {}).get(phase, ()) if phase == "warm-up" else ()
+    took = f" after {len(known)} warm-ups of {format_duration(median(known))} in the median" if known else ""
     if isinstance(error, EngineError):
-        text = error.message.removesuffix(where) + where
+        text = error.message.removesuffix(where) + where + took
         partial = EarlyEnd("limit" if isinstance(error, LimitError) else "failed", phase, text)
         hint, code = error.hint, error.exit_code
     else:
-        partial = EarlyEnd("interrupted", phase, f"interrupted{where}")
+        partial = EarlyEnd("interrupted", phase, f"interrupted{where}{took}")
         hint, code = "", INTERRUPTED_EXIT
     finding = Finding(
         id="partial",

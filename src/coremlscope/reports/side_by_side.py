@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from coremlscope.base.findings import Finding
 from coremlscope.base.units import format_duration
 from coremlscope.describe.comparison.profiles import label_subjects
 from coremlscope.devices.unit import SETTINGS
@@ -63,6 +64,7 @@ def side_by_side(profiles: Sequence[Profile], names: Sequence[str] = ()) -> Iter
     """
     yield Title("Side by side", summary_line(profiles))
     yield from measured_sections(profiles, names)
+    yield from _doubts(profiles, names)
     named = _named(profiles, names)
     for device, os in systems(profiles):
         yield from _device_section(device, os, named)
@@ -71,6 +73,17 @@ def side_by_side(profiles: Sequence[Profile], names: Sequence[str] = ()) -> Iter
     if failed:
         yield Heading("Failed")
     yield from (Item(text, hint, FINDING_MARKS["error"], "error") for text, hint in failed)
+
+
+def _doubts(profiles: Sequence[Profile], names: Sequence[str]) -> Iterator[Block]:
+    """Yields warnings, each once, with the models that it is of; without those on the models themselves."""
+    of: dict[Finding, dict[str, None]] = {}
+    for name, profile in _named(profiles, names):
+        for finding in profile.all_findings:
+            if finding.severity == "warning" and not finding.confidence:
+                of.setdefault(finding, {})[name] = None
+    for finding, known in of.items():
+        yield Item(f"{', '.join(known)}: {finding.text}", finding.hint, FINDING_MARKS["warning"], "warning")
 
 
 def summary_line(profiles: Sequence[Profile]) -> str:

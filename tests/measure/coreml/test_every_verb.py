@@ -21,6 +21,10 @@ from coremlscope.measure.effort import Effort
 from coremlscope.model.subject import Subject
 from coremlscope.results.profile import Profile
 from coremlscope.studies.isolation.isolate import isolate
+from coremlscope.studies.sweep.expansion import Expander
+from coremlscope.studies.sweep.jobs import Measuring
+from coremlscope.studies.sweep.wanted import Wanted
+from coremlscope.studies.sweep.work import run_job
 from coremlscope.verification.verify import verify
 from tests.support import converted_models
 from tests.support.coreml_children import as_a_mac
@@ -95,16 +99,32 @@ def _predict(package: Path, folder: Path) -> _Kept:
     return kept, tuple(findings)
 
 
+def _sweep(package: Path, folder: Path) -> _Kept:
+    measuring = Measuring(iterations=2, timeout_s=_PATIENCE_S)
+    wanted = Wanted(compute_units=(_FAILING, _SOUND), measuring=measuring)
+    rows = [row for job in Expander(known={}).jobs_of_path(package, wanted) for row in run_job(job)]
+    assert [row.compute_units for row in rows] == [_FAILING, _SOUND]
+    kept = {row.compute_units for row in rows if not row.failure and row.measured_s is not None}
+    failed = [
+        Finding(id="", severity="error", text=row.failure, hint=row.hint, exit_code=row.exit_code)
+        for row in rows
+        if row.failure
+    ]
+    return kept, tuple(failed)
+
+
 _VERBS: Mapping[str, Callable[[Path, Path], _Kept]] = {
     "profile": _profile,
     "compare": _compare,
     "verify": _verify,
     "isolate": _isolate,
     "predict": _predict,
+    "sweep": _sweep,
 }
 #: Pairs that show one of each; all others take minutes.
 _QUICK = {("profile", "load aborts"), ("verify", "predict hangs"), ("verify", "load fails")}
 _QUICK |= {("isolate", "predict fails"), ("predict", "predict aborts"), ("predict", "load fails")}
+_QUICK |= {("compare", "load fails"), ("sweep", "predict is killed")}
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +151,9 @@ def test_a_failure_costs_its_setting(
     assert kept == {_SOUND}
     failed = [f for f in findings if f.severity == "error" and _FAILING in f.text]
     assert failed
-    assert all(f"(phase: {PHASE_OF[fault]})" in finding.text for finding in failed)
+    # Only a sweep has warm-ups.
+    phase = PHASE_OF[fault].replace("predict", "warm-up" if verb == "sweep" else "predict")
+    assert all(f"(phase: {phase})" in finding.text for finding in failed)
     assert {finding.exit_code for finding in failed} <= {EngineError.exit_code, LimitError.exit_code}
 
 

@@ -24,10 +24,12 @@ from tests.support import converted_models
 _EVERY = ("--compute-units", "every", "--timeout", "40")
 _FEW = ("--iterations", "8", "--compile-iterations", "1", "--load-iterations", "1")
 _VERBS: Mapping[str, tuple[str, ...]] = {
+    "plan": ("plan", "MODEL", *_EVERY),
     "answer": ("MODEL",),
     "profile": ("profile", "MODEL", *_FEW, *_EVERY),
     "verify": ("verify", "MODEL", "--reference", "MODEL", *_EVERY),
     "isolate": ("isolate", "MODEL", "--range", "..", "-o", "PART", "--iterations", "8", *_EVERY),
+    "compare": ("compare", "MODEL", "MODEL", *_FEW, *_EVERY),
     "predict": ("predict", "MODEL", "--input", "x=VALUES", "--engine", "coreml", "--timeout", "40"),
 }
 #: The settings with a whole result, in the JSON of a verb.
@@ -91,6 +93,7 @@ def _run(script: Path, fault: str, verb: str, package: Path, folder: Path) -> tu
     [
         pytest.param(verb, fault, marks=() if (verb, fault) in _QUICK else pytest.mark.long)
         for verb in _VERBS
+        if verb != "plan"
         for fault in _PHASES
     ],
 )
@@ -98,7 +101,7 @@ def test_a_fault_costs_its_settings(
     verb: str, fault: str, faulty_mac: Path, package: Path, tmp_path: Path
 ) -> None:
     code, said, found = _run(faulty_mac, fault, verb, package, tmp_path)
-    is_timed = verb in ("answer", "profile")
+    is_timed = verb in ("answer", "profile", "compare")
     phase = _PHASES[fault] if is_timed else _PHASES[fault].replace("warm-up", "predict")
     for setting in ("all",) if verb in ("answer", "predict") else ("all", "cpu_and_ne"):
         assert f"Core ML under {setting} " in said
@@ -108,6 +111,23 @@ def test_a_fault_costs_its_settings(
         assert _KEPT[verb](found) == _SOUND
     if verb == "answer":
         assert found["answers"]
+
+
+@pytest.mark.parametrize("fault", ["hang-plan", "kill-plan", "abort-plan", "plan-error"])
+@pytest.mark.parametrize(
+    "verb", [pytest.param("plan", marks=pytest.mark.long), pytest.param("profile", marks=pytest.mark.long)]
+)
+def test_a_plan_that_fails_costs_itself(
+    verb: str, fault: str, faulty_mac: Path, package: Path, tmp_path: Path
+) -> None:
+    code, said, found = _run(faulty_mac, fault, verb, package, tmp_path)
+    assert "loading the compute plan under all " in said
+    assert "(phase: plan)" in said
+    if verb == "plan":
+        assert code in _CODES
+    else:
+        assert code == 0
+        assert _KEPT[verb](found) == {"all", "cpu_and_ne", *_SOUND}
 
 
 @pytest.mark.parametrize("fault", ["nan", "missing", "shape2"])

@@ -52,7 +52,8 @@ def test_this_mac_is_measured(package: Path) -> None:
     ("fault", "said"),
     [
         ("load aborts", ("no prediction was measured", "under all failed", "SIGABRT", "(phase: first load)")),
-        ("predict fails", ("no prediction was measured", "Failed to execute", "(phase: warm-up)")),
+        ("predict fails", ("no prediction was measured", "Failed to execute", "(phase: warm-up).")),
+        ("third prediction fails", ("no prediction was measured", "(phase: warm-up) after 2 warm-ups of")),
         ("nan", ("a prediction took", "outputs are infinite or NaN")),
     ],
 )

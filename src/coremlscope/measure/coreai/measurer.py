@@ -159,7 +159,7 @@ class CoreAIMeasurer(msgspec.Struct, frozen=True, kw_only=True):
         except (EngineError, KeyboardInterrupt) as error:
             if not report.phases.seconds:
                 raise
-            report.phases.partial, finding = explain_partial(error, report.phases.last)
+            report.phases.partial, finding = explain_partial(error, report.phases.last, report.phases.seconds)
             report.phases.findings = (*report.phases.findings, finding)
         return report
 

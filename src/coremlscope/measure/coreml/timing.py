@@ -135,7 +135,7 @@ class CoreMLMeasurer(msgspec.Struct, frozen=True, kw_only=True):
         except (EngineError, KeyboardInterrupt) as error:
             if not reported.seconds:
                 raise
-            reported.partial, finding = explain_partial(error, reported.last)
+            reported.partial, finding = explain_partial(error, reported.last, reported.seconds)
             reported.findings = (*reported.findings, finding)
         return reported
 

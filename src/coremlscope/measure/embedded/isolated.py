@@ -92,7 +92,7 @@ class IsolatedMeasurer:
             error = reply.error or EngineError("the engine sent no measurement", HINT)
         if not reply.has_phases or not isinstance(error, (EngineError, KeyboardInterrupt)):
             raise error
-        partial, finding = explain_partial(error, reply.phase)
+        partial, finding = explain_partial(error, reply.phase, reply.seconds)
         machine, after = this_machine(), conditions()
         return Measurement(
             label=f"{reply.runtime.name} {reply.runtime.version} on {machine.processor}",
@@ -171,19 +171,19 @@ class _MeasurementReply(ProcessReply):
         self.phase = ""
         self.runtime = Runtime("", "")
         self.measurement: object = None
-        self._seconds: dict[str, list[float]] = {}
+        self.seconds: dict[str, list[float]] = {}
 
     @property
     def has_phases(self) -> bool:
         """True if a repetition was timed."""
-        return any(self._seconds.values())
+        return any(self.seconds.values())
 
     def receive(self, message: Mapping[str, Any]) -> None:
         """Reads one message."""
         if "phase" in message:
             self.phase = str(message["phase"])
             seconds = list(map(float, message["seconds"]))
-            self._seconds.setdefault(self.phase, []).extend(seconds)
+            self.seconds.setdefault(self.phase, []).extend(seconds)
             if self.phase != "operations":  # which are the sums of many runs
                 note_seconds(self.progress, self.phase, seconds)
         elif "runtime" in message:
@@ -193,11 +193,11 @@ class _MeasurementReply(ProcessReply):
 
     def repeated(self, phase: str) -> Phase | None:
         """Returns a phase whose first repetition is a warm-up if there are others; None if there is none."""
-        seconds = self._seconds.get(phase, ())
+        seconds = self.seconds.get(phase, ())
         first, rest = seconds[:1], seconds[1:]
         return Phase.of(rest or first, first if rest else ()) if first else None
 
     def predicted(self) -> Phase | None:
         """Returns the predictions; None if there are none."""
-        seconds = self._seconds.get("predict")
-        return Phase.of(seconds, self._seconds.get("warm-up", ())) if seconds else None
+        seconds = self.seconds.get("predict")
+        return Phase.of(seconds, self.seconds.get("warm-up", ())) if seconds else None

@@ -75,6 +75,11 @@ def _measured(common: Row, found: Measurement) -> Row:
         made_at=found.measured_at or common.made_at,
     )
     if found.predict is None:
+        # What was measured before the failure stays in the row.
+        for ending in (finding for finding in found.findings if finding.exit_code):
+            return msgspec.structs.replace(
+                row, failure=ending.text, hint=ending.hint, exit_code=ending.exit_code
+            )
         return row
     times = found.predict.statistics
     return msgspec.structs.replace(

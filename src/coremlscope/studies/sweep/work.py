@@ -185,26 +185,28 @@ def _measure(job: SweepJob, source: api.Source) -> tuple[Row, ...]:
     subject, measuring = job.subject, job.measuring
     assert measuring is not None
     rows: list[Row] = []
+    model = Subject(
+        source,
+        subject.function or None,
+        subject.shapes,
+        seed=measuring.seed,
+        random_weights=measuring.random_weights,
+    )
+    effort = Effort(
+        compile_iterations=1,
+        load_iterations=3,
+        threads=measuring.threads,
+        isolate=isinstance(source, Path),
+        timeout_s=measuring.timeout_s,
+        memory_bytes=measuring.memory_bytes,
+    )
     for case in job.cases:
-        profile = api.profile(
-            Subject(
-                source,
-                subject.function or None,
-                subject.shapes,
-                seed=measuring.seed,
-                random_weights=measuring.random_weights,
-            ),
-            compute_units=case.compute_units,
-            iterations=measuring.iterations,
-            effort=Effort(
-                compile_iterations=1,
-                load_iterations=3,
-                threads=measuring.threads,
-                isolate=isinstance(source, Path),
-                timeout_s=measuring.timeout_s,
-                memory_bytes=measuring.memory_bytes,
-            ),
-        )
+        units, iterations = case.compute_units, measuring.iterations
+        try:
+            profile = api.profile(model, compute_units=units, iterations=iterations, effort=effort)
+        except EngineError as error:  # another setting may work
+            rows += failed_rows(msgspec.structs.replace(job, cases=(case,)), error)
+            continue
         rows += _completed(job, profile, [case])
     return tuple(rows)
 
