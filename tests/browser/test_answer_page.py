@@ -85,7 +85,7 @@ def _device(answer: Answer) -> dict[str, str]:
         f"{_UNITS[unit]} {part * 100:.1f} % ({format_duration(part * latency.value)})"
         for unit, part in _shares(answer)
     )
-    doubt = "" if best.certainty == "likely" else f" {best.certainty}"
+    doubt = "" if best.certainty == "likely" else " ?"
     faster = f"★ {format_duration(best.latency.value)} {_SETTINGS[best.compute_units]}{doubt}"
     return {
         "device": f"{answer.device}, {answer.os}",

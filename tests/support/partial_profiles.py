@@ -336,7 +336,7 @@ def _answer() -> Answer:
         units={"neural_engine": 1.0},
         best=SettingChoice(compute_units="cpu_and_ne", latency=faster, certainty="unclear"),
         time=(
-            TimePart(part="conv in 4 equal blocks", share=0.5, kernels=(0, 1)),
+            TimePart(part="4 × conv", share=0.5, kernels=(0, 1)),
             TimePart(part="rest", share=0.5, kernels=()),
         ),
         why=(HeldTime(text="it costs more", unit="neural_engine", rule="plan-cost", ops=1, share=0.5),),

@@ -1,7 +1,18 @@
 /** What the first screen answers, from the figures of a report. */
 import { plural } from "../format";
 import type { Report } from "../report";
-import type { ComputeUnit, Measurement } from "./schema";
+import type { Answer, ComputeUnit, Hazard, Measurement } from "./schema";
+
+/** The hazards that a prediction meets, the gravest first, as `is_met` of `planning/answer/hazards.py`. */
+export const metHazards = ({ hazards }: Pick<Answer, "hazards">): Hazard[] =>
+  hazards.filter(
+    ({ is_certain: isCertain, confidence, units, kind }) =>
+      isCertain && confidence !== "anecdotal" && (units.length === 0 || !["refused", "silent fallback"].includes(kind)),
+  );
+
+/** The gravest one of some units, which belongs to a setting: those of every unit belong to the model. */
+export const settingHazard = (answer: Pick<Answer, "hazards">): Hazard | undefined =>
+  metHazards(answer).find((one) => one.units.length > 0);
 
 /** What limits a figure, shown on its card. */
 export interface Badge {

@@ -1,3 +1,4 @@
+import { settingHazard } from "../data/answers";
 import { answerOf, type Target, targetName } from "../data/profile";
 import type { Answer, ComputeUnits, Profile } from "../data/schema";
 import { SETTING_NAMES } from "../data/words";
@@ -70,9 +71,8 @@ export function HeatGrid(props: {
 }
 
 function Time(props: { answer: Answer; word: string }) {
-  const { latency, is_at_least: isPart, is_hazardous: isHazardous, hazards } = props.answer;
-  // Those of every unit are the verdict's.
-  const hazard = isHazardous && hazards.find((one) => one.units.length > 0);
+  const { latency, is_at_least: isPart } = props.answer;
+  const hazard = settingHazard(props.answer);
   const text = `${isPart ? "≥ " : ""}${latency ? duration(latency.value) : ""}`;
   if (hazard)
     return (

@@ -10,7 +10,7 @@ import { Card } from "./card";
 
 /** The changes of the answer, in its order; those that save space alone are folded. */
 export function Changes() {
-  const { answer, placement, findings, model } = useReport();
+  const { answer, model } = useReport();
   const changes = answer?.changes ?? [];
   const timed = changes.filter((one) => one.after || one.saved_bytes === 0);
   const small = changes.filter((one) => !timed.includes(one));
@@ -31,13 +31,6 @@ export function Changes() {
             ))}
           </ol>
         </details>
-      )}
-      {(placement || findings.length > 0) && (
-        <p class="answer-text">
-          <a class="more-link" href="#findings">
-            All findings
-          </a>
-        </p>
       )}
     </Card>
   );

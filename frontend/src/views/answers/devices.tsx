@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { timeShares } from "../../data/answers";
+import { settingHazard, timeShares } from "../../data/answers";
 import { answerOf, type Target, targetName } from "../../data/profile";
 import type { Answer, ComputeUnits, Figure } from "../../data/schema";
 import { SETTING_NAMES, UNIT_SHORT } from "../../data/words";
@@ -122,7 +122,12 @@ function DeviceRow(props: RowProps & { first: Answer }) {
               ★
             </span>{" "}
             <SettingLink target={target} setting={best.compute_units} latency={best.latency} isNamed />
-            {best.certainty !== "likely" && <span class="faint"> {best.certainty}</span>}
+            {best.certainty !== "likely" && (
+              <span class="faint" role="img" aria-label={best.certainty} title={best.certainty}>
+                {" "}
+                ?
+              </span>
+            )}
           </>
         ) : (
           best && <span class="faint">=</span>
@@ -139,8 +144,7 @@ function SettingRow(props: RowProps & { answer: Answer; isBest: boolean }) {
   const { target, answer, at, hasLoads } = props;
   const { chooseTarget } = useReport();
   const name = SETTING_NAMES[answer.compute_units];
-  // Those of every unit are the verdict's.
-  const hazard = answer.is_hazardous && answer.hazards.find((one) => one.units.length > 0);
+  const hazard = settingHazard(answer);
   return (
     <tr class={props.isChosen ? "setting chosen" : "setting"}>
       <th scope="row">

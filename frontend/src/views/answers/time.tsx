@@ -16,7 +16,7 @@ export interface Part {
 }
 
 /** How many parts are named below the bar; the others on demand. */
-const NAMED = 6;
+const NAMED = 5;
 
 /** Where the time goes, as one bar of the whole: the parts of the estimate, else the most expensive measured groups. */
 export function TimeSpent() {

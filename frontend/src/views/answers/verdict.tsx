@@ -1,3 +1,4 @@
+import { metHazards } from "../../data/answers";
 import { perSecond } from "../../data/estimate";
 import type { Answer } from "../../data/schema";
 import { SETTING_NAMES } from "../../data/words";
@@ -25,7 +26,7 @@ export function Verdict() {
   return (
     <Strip
       tone={toneOf(answer)}
-      word={(answer.is_hazardous && answer.hazards[0]?.kind) || answer.trust.certainty}
+      word={metHazards(answer)[0]?.kind ?? answer.trust.certainty}
       figure={answer.latency && <Latency answer={answer} />}
       actions={
         swift && (

@@ -307,8 +307,7 @@ def _headline(answer: Answer, container: str) -> str:
         if first.id == "avoid":
             text += f"; {first.text}"
         elif first.after is not None:
-            is_said = answer.trust.doubts and first.certainty == answer.trust.certainty
-            word = "no surer," if is_said else first.certainty
+            word = "likely" if first.certainty == "likely" else "perhaps"
             text += f"; {word} {format_duration(first.after.value)}: {first.text.partition(';')[0]}"
     return f"{text}."
 

@@ -216,12 +216,12 @@ def rank(
     saving.sort(key=lambda one: -one.saved_bytes)
     if marked or not time:
         return (*marked, *saving)
-    first = f"{time[0].part} takes {time[0].share * 100:.0f} % of the time"
+    first = f"{time[0].share * 100:.0f} % of the time: {time[0].part}"
     saves = f"saves {LEAST_GAIN * 100:.0f} % or more"
     if has_settings_alone:
-        text = f"no other setting {saves}, and changes of the model were not tried with this one: {first}"
+        text = f"no other setting {saves}, and changes of the model were not tried with this one; {first}"
     else:
-        text = f"nothing known {saves}: {first}"
+        text = f"nothing known {saves}; {first}"
     limit = Proposal(
         id="limit",
         text=text,

@@ -41,7 +41,7 @@ def split_time(kernels: Sequence[Kernel], estimate: Estimate, *, with_blocks: bo
     columns = zip(kernels, estimate.kernel_s, estimate.kernel_bound, strict=False)
     for place, (kernel, spent, bound) in enumerate(columns):
         name = f"{kernel.kind} ({_WAITS[bound]})" if bound in _WAITS else kernel.kind
-        name += f" in {count} equal blocks" if place in blocks else ""
+        name = f"{count} × {name}" if place in blocks else name
         seconds[name] += spent  # type: ignore[assignment]
         places.setdefault(name, []).append(place)
     launched = sum(one.launch_s for one in estimate.terms)
