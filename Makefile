@@ -20,6 +20,8 @@ RUNTIME := requirements/build.txt requirements/runtime.txt $(if $(filter Darwin,
 LOCK    := --quiet --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --no-header
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Python compiles the modules that it imports, once: installing would compile ten times as many.
+export PYTHONDONTWRITEBYTECODE :=
 # coremltools' progress bars.
 export TQDM_DISABLE := 1
 # ONNX Runtime's telemetry, where tests and benchmarks import it themselves.
@@ -65,7 +67,7 @@ playground: $(VENV)/.dev frontend/node_modules/.package-lock.json ## build the p
 	$(VENV)/bin/python tools/make_playground.py --out $(OUT)/playground $(ARGS)
 
 browser: $(VENV)/.dev frontend/node_modules/.package-lock.json ## test the reports' page in a headless Chromium (needs Node and chromium)
-	$(VENV)/bin/python -m pytest -q tests/browser $(ARGS)
+	$(VENV)/bin/python -m pytest -q -n auto --dist loadfile tests/browser $(ARGS)
 
 long: $(TORCH)/.ready ## compare with PyTorch and other references (minutes; downloads torch); ARGS="-k …" for a part
 	$(TORCH)/bin/python -m pytest -q -m long $(ARGS)
@@ -194,7 +196,7 @@ frontend/node_modules/.package-lock.json: frontend/package-lock.json
 
 # $(call install,environment,arguments of pip install)
 define install
-echo "installing into $(1): $(2)" >&2; $(1)/bin/python -m pip install --quiet $(2)
+echo "installing into $(1): $(2)" >&2; $(1)/bin/python -m pip install --quiet --no-compile $(2)
 endef
 
 # $(call make_venv,environment): by the first Python that suits; without one, why each does not.

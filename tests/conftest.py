@@ -38,6 +38,7 @@ sys.dont_write_bytecode = False
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+_LONG = Path(__file__).parent / "long"
 #: The seed of a random order; empty for that of the files.
 _ORDER = os.environ.get("TEST_ORDER", "")
 # Tests create and remove tens of thousands of folders, which takes milliseconds each on a disk.
@@ -55,9 +56,13 @@ def pytest_report_header() -> str:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Imports the modules of long tests only where those may run."""
-    is_left_out = config.option.markexpr == "not long" and collection_path == Path(__file__).parent / "long"
-    return True if is_left_out else None
+    """Imports the modules of long tests only where those may run, and where only those may, no others."""
+    is_long = _LONG in (collection_path, *collection_path.parents)
+    if config.option.markexpr == "not long":
+        return is_long or None
+    if config.option.markexpr == "long" and collection_path.suffix == ".py" and not is_long:
+        return b"mark.long" not in collection_path.read_bytes() or None
+    return None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -38,6 +38,8 @@ FOLDERS = (
 )
 #: Files with many tests, and the number of parts that they are divided into when all tests run.
 _PARTS = {"test_torch_ops.py": 24, "test_passes.py": 4, "test_post_training_quantization.py": 6}
+#: A process has at most so many of them, however small the sample: collecting them takes it seconds.
+_MOST_PARTS = 12
 #: The approximate source size up to which files share a process, in bytes: a process starts in seconds.
 _BUNDLE_BYTES = 200_000
 #: pytest's exit codes after a complete run: all tests passed, some failed, none were selected.
@@ -102,7 +104,7 @@ def plan_jobs(paths: Sequence[str], plan: Plan, workers: int) -> list[Job]:
     jobs: list[Job] = []
     bundle: list[str] = []
     for file, size in sizes.items():
-        parts = 1 if plan.one_per else -(-_PARTS.get(Path(file).name, 1) // kept)
+        parts = 1 if plan.one_per else -(-_PARTS.get(Path(file).name, 1) // min(kept, _MOST_PARTS))
         if parts > 1:
             jobs += [Job((file,), part, parts) for part in range(parts)]
             continue

@@ -34,6 +34,7 @@ def test_an_onnx_model(types: list[str], shape: list[int | str], ids: list[str],
     assert [problem.id for problem in problems if "judged" not in problem.text] == ids
 
 
+@pytest.mark.usefixtures("_real_children")
 def test_operators_are_counted(tmp_path: Path) -> None:
     report = examine_onnx(_write(tmp_path / "a.onnx", ["Relu", "NonZero", "LSTM", "NonZero"], [1, 3]))
     ops = next(problem.ops for problem in report.problems if problem.ops)

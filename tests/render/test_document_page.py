@@ -89,7 +89,11 @@ def test_doctor_writes_reports(suffix: str, tmp_path: Path) -> None:
         assert str(tmp_path) not in report.read_text(encoding="utf-8")
 
 
-def test_doctor_says_first_whether_this_machine_works(tmp_path: Path) -> None:
+def test_doctor_says_first_whether_this_machine_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Programs that try what is installed take seconds, and have tests of their own.
+    monkeypatch.setattr("coremlscope.studies.doctor.machine.Host.try_python", lambda host, script: "")
     assert main(["doctor", "--quiet", "-o", str(tmp_path / "machine.html")]) == 0
     body = (tmp_path / "machine.html").read_text(encoding="utf-8")
     head = body[body.index("<h1>") : body.index("</header>", body.index("<h1>"))]

@@ -21,6 +21,7 @@ import sys
 import tempfile
 import threading
 import traceback
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -30,7 +31,15 @@ from coremlscope.base.processes.child import Child
 from coremlscope.base.processes.command import python_child
 from coremlscope.model.schema import message_class
 
-__all__ = ["CAN_FORK", "forked_children", "preloaded_child", "preloading", "real_children", "start_children"]
+__all__ = [
+    "CAN_FORK",
+    "forked_children",
+    "preloaded_child",
+    "preloaded_command",
+    "preloading",
+    "real_children",
+    "start_children",
+]
 
 _ENGINE = (
     "coremlscope.api",
@@ -55,16 +64,19 @@ _IMPORTED = {
 }
 #: The children of the package that `forked_children` forks, and from which process.
 _FORKED = {
-    python_child(module): (module, server)
-    for module, server in {
-        "coremlscope.measure.embedded.child": "engine",
-        "coremlscope.server.worker": "engine",
-        "coremlscope.studies.sweep.child": "engine",
-        "coremlscope.studies.variants.worker": "coremltools",
+    python_child(*name): (name, server)
+    for name, server in {
+        ("coremlscope.measure.embedded.child",): "engine",
+        ("coremlscope.runtime.basic_pass.child", "save_optimised"): "engine",
+        ("coremlscope.server.worker",): "engine",
+        ("coremlscope.studies.sweep.child",): "engine",
+        ("coremlscope.studies.variants.worker",): "coremltools",
     }.items()
 }
 #: Executed before those: their children are forked, too.
 _FORKING = "from tests.support import preloaded; preloaded.start_children()"
+_LENGTH = len(python_child(""))
+_CALLING = "import importlib, sys; importlib.import_module({!r}).{}(*sys.argv[1:])"
 _SERVER = "import sys; from tests.support import preloaded; preloaded.serve(*sys.argv[1:])"
 #: Runs without `site`, so that it starts within a few milliseconds.
 _CLIENT = """
@@ -113,6 +125,15 @@ def preloaded_child(before: str, module: str = "", server: str = "coremltools") 
     if not CAN_FORK:
         return (sys.executable, "-P", "-c", _WHOLE, before, module)
     return (sys.executable, "-I", "-S", "-c", _CLIENT, str(_addresses / server), before, module)
+
+
+def preloaded_command(server: str = "engine") -> tuple[str, ...]:
+    """The command line of the package, whose children are forked, too; it works within `preloading`.
+
+    Args:
+        server: See `preloaded_child`.
+    """
+    return preloaded_child(_FORKING, "coremlscope.__main__", server)
 
 
 @contextmanager
@@ -164,12 +185,15 @@ def _fork_children(servers: ExitStack | None) -> None:
     starting = threading.Lock()
 
     def fork(self: Child, command: Sequence[str], **options: Any) -> None:
-        module, server = _FORKED.get(tuple(command), ("", ""))
-        if module and servers is not None:
+        name, server = _FORKED.get(tuple(command[:_LENGTH]), ((), ""))
+        if name and servers is not None:
             with starting:
                 servers.enter_context(preloading(server))
-        if module and (_addresses / server).exists():
-            command = preloaded_child(_FORKING, module, server)
+        if name and (_addresses / server).exists():
+            module, *function = name
+            before = "; ".join([_FORKING, *(_CALLING.format(module, one) for one in function)])
+            run = preloaded_child(before, "" if function else module, server)
+            command = [*run, *command[_LENGTH:]]
         _START(self, command, **options)
 
     Child.__init__ = fork
@@ -241,7 +265,8 @@ def _run(
     tempfile.tempdir = None
     os.chdir(folder)
     sys.argv = argv
-    sys.modules.pop(argv[0], None)
+    # Nothing else may hold another copy of the module's classes.
+    warnings.filterwarnings("ignore", ".* found in sys.modules after import of package", RuntimeWarning)
     code = 0
     try:
         exec(before, {})

@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import pytest
 from coremlscope.cli import main
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
+from tests.support.preloaded import preloaded_command, preloading
 
 anyio = pytest.importorskip("anyio")
 pytest.importorskip("mcp", reason="belongs to the extra `mcp`")
@@ -28,21 +29,27 @@ pytest.importorskip("mcp", reason="belongs to the extra `mcp`")
 _ROOTS = ("--root", "/dev/shm", "--root", tempfile.gettempdir())
 
 
-def _ask(
-    questions: list[tuple[str, dict[str, Any]]], *options: str, root: str = tempfile.gettempdir()
-) -> list[Any]:
+#: A server as users start it.
+_WHOLE = (sys.executable, "-m", "coremlscope")
+
+
+def _ask(questions: list[tuple[str, dict[str, Any]]], *options: str, server: Sequence[str] = ()) -> list[Any]:
     """Starts a server, and returns its answers; the first is the list of its tools."""
     from mcp.client import Client
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
     async def talk() -> list[Any]:
-        arguments = ["-m", "coremlscope", "mcp", *_ROOTS, *options]
-        async with Client(
-            stdio_client(StdioServerParameters(command=sys.executable, args=arguments))
-        ) as client:
+        command, *arguments = (*(server or preloaded_command()), "mcp", *_ROOTS, *options)
+        async with Client(stdio_client(StdioServerParameters(command=command, args=arguments))) as client:
             return [await client.list_tools(), *[await client.call_tool(*one) for one in questions]]
 
     return list(anyio.run(talk))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forked_servers() -> Iterator[None]:
+    with preloading("engine"):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -181,10 +188,11 @@ def test_errors_have_a_hint(folder: Path) -> None:
 
 def test_limits_end_a_call_and_the_next_is_answered(folder: Path) -> None:
     endless = _in(folder, {"sources": [_A, _B], "iterations": 100_000_000})
-    _, ended, after = _ask([("compare", endless), ("more", {"id": "a1"})], "--timeout", "3")
+    _, ended, after = _ask([("compare", endless), ("more", {"id": "a1"})], "--timeout", "3", server=_WHOLE)
     assert (ended.is_error, ended.structured_content["error"]) == (True, "LimitError")
     assert after.structured_content["exit_code"] == 2
-    _, ended = _ask([("verify", _in(folder, {"model": _A, "reference": _A}))], "--memory", "20MB")
+    question = ("verify", _in(folder, {"model": _A, "reference": _A}))
+    _, ended = _ask([question], "--memory", "20MB", server=_WHOLE)
     assert (ended.is_error, ended.structured_content["exit_code"]) == (True, 10)
 
 
