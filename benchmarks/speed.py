@@ -295,9 +295,20 @@ def _table(rows: Sequence[Row], threads: int) -> str:
     return "\n".join([*lines, "", f"Geometric mean of the ratios: {mean:.3f}"]) + "\n"
 
 
+#: What `benchmarks.growth` draws stands below.
+_GROWTH = """
+## How planning grows
+
+![Processor time and memory of an estimate against the operations of a program](growth.svg)
+
+Estimates for one device with all four settings, of programs of 100 to 100,000 operations. From 10,000
+operations on, time and memory grow about in proportion. Drawn by `make bench-waits` from `docs/growth.csv`.
+"""
+
+
 def _write(rows: Sequence[Row], threads: int, folder: Path, page: Path | None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    text = _PAGE + _table(rows, threads)
+    text = _PAGE + _table(rows, threads) + _GROWTH
     for path in filter(None, (folder / "speed.md", page)):
         path.write_text(text, encoding="utf-8")
     result = {"threads": threads, "rows": [msgspec.to_builtins(row) for row in rows]}

@@ -20,6 +20,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.growth import Row, measure, write
+
 __all__ = ["main", "older_source", "processor_seconds"]
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,8 +49,6 @@ _COMMANDS = (
     "verify MODEL --reference MODEL",
     "sweep MODEL --device m1 --random-weights -o swept",
 )
-#: Operations of programs whose estimates show how time and memory grow.
-_COUNTS = (100, 1_000, 10_000, 100_000)
 #: The version that ratios refer to.
 _OLDER = "443e7929"
 #: What the rooms of the package do.
@@ -188,20 +188,19 @@ def _shares(source: Path, words: Sequence[str], folder: Path) -> dict[str, float
     return {part: count / counts.total() for part, count in counts.items()}
 
 
-def _growth(source: Path, folder: Path) -> Iterator[str]:
-    """The seconds and the memory of an estimate on one device with four settings, by operations."""
-    from tests.support.large_models import converted_program
-
+def _grown(rows: Sequence[Row]) -> Iterator[str]:
     yield "| operations | CPU, s | memory, MB |"
     yield "|--:|--:|--:|"
-    for count in _COUNTS:
-        file = folder / f"{count}.mlmodel"
-        file.write_bytes(converted_program(count))
-        words = [sys.executable, "-m", "coremlscope", "estimate", str(file), "--device", "m1"]
-        environment = {**os.environ, "PYTHONPATH": str(source)}
-        child = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        _, _, used = os.wait4(child.pid, 0)
-        yield f"| {count:,} | {used.ru_utime + used.ru_stime:.1f} | {used.ru_maxrss / 1000:.0f} |"
+    for row in rows:
+        yield f"| {row.operations:,} | {row.cpu_s:.1f} | {row.memory_mb:.0f} |"
+
+
+def _add_to_navigation(page: Path) -> None:
+    """Lists a new page in the navigation, below that on speed."""
+    index = page.with_name("index.md")
+    text = index.read_text(encoding="utf-8")
+    if f"\n{page.stem}\n" not in text:
+        index.write_text(text.replace("\nspeed\n", f"\nspeed\n{page.stem}\n"), encoding="utf-8")
 
 
 def _table(waits: Sequence[Wait], rounds: int) -> Iterator[str]:
@@ -250,13 +249,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     wait.taken.append((before, now))
         for wait in waits:
             wait.shares.update(_shares(sources[1], wait.words, folder))
-        grown = list(_growth(sources[1], folder))
+        grown = measure(sources[1], folder)
     lines = [
         *_table(waits, options.rounds),
         "",
-        "How an estimate for one device grows, with all settings:",
+        "How an estimate for one device grows, with all settings ([drawn](speed.md#how-planning-grows)):",
         "",
-        *grown,
+        *_grown(grown),
     ]
     print(*lines, sep="\n")
     if options.page is not None:
@@ -266,6 +265,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             " time.\n\n"
         )
         options.page.write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
+        write(grown)
+        _add_to_navigation(options.page)
 
 
 if __name__ == "__main__":

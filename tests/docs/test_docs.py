@@ -26,7 +26,7 @@ from coremlscope.planning.placement.catalog import list_rules
 _ROOT = Path(__file__).resolve().parents[2]
 _DOCS = _ROOT / "docs"
 #: Written by benchmarks.
-_FIGURES = ("accuracy.md", "speed.md", "token-rates.md")
+_FIGURES = ("accuracy.md", "speed.md", "token-rates.md", "waits.md")
 #: Words of all pages that people write. What is said twice, or to nobody, goes first.
 _MOST_WORDS = 30_000
 #: Columns of a line of code, or of output.
