@@ -84,7 +84,7 @@ after an error; their exit code is that of the first error.
 
 def _help(*verb: str) -> str:
     text = io.StringIO()
-    with mock.patch.dict(os.environ, COLUMNS="100"), contextlib.redirect_stdout(text):
+    with mock.patch.dict(os.environ, COLUMNS="88"), contextlib.redirect_stdout(text):
         main([*verb, "--help"])
     return f"```text\n{text.getvalue().rstrip()}\n```"
 

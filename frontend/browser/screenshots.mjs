@@ -7,8 +7,16 @@ import { chromium } from "playwright-core";
 
 const [executablePath, pages, folder] = process.argv.slice(2);
 /** What the picture shows of a page, where that is not its beginning. */
-const PARTS = { units: "#settings", graph: "#graph" };
-const HEIGHTS = { report: 800, check: 560, recording: 720 };
+const PARTS = {
+  units: "#settings",
+  graph: "#graph",
+  timeline: "#timeline",
+  layers: "#layers",
+  tokens: "#generation",
+  sweep: "#pareto",
+  onnxruntime: "#onnxruntime",
+};
+const HEIGHTS = { report: 800, check: 560, recording: 720, timeline: 420, layers: 560, tokens: 330 };
 
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
 for (const file of (await readdir(pages)).filter((name) => name.endsWith(".html"))) {
