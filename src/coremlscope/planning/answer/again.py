@@ -146,7 +146,7 @@ class Again:
         return estimate_saving(before, after, range(len(kernels)))
 
     def by_fix(self, function: str, unit: ComputeUnit, rule: str) -> Iterator[tuple[str, int, Figure]]:
-        """Yields each fix of a rule, the number of its operations, and what a prediction takes less with it.
+        """Yields each fix of a rule, how many operations move to the unit, and what a prediction takes less.
 
         Args:
             function: The function's name in plans.
@@ -166,5 +166,6 @@ class Again:
                 groups[reasons[rule].fix][id_] = {b: prices[b].ms for u in units for b in BACKENDS_OF[u]}
         before = self._estimate
         again = plan_with_costs(planning, self.setting, list(groups.values()))
-        for (fix, costs), one in zip(groups.items(), again, strict=True):
-            yield fix, len(costs), estimate_saving(before, prediction.estimate(one.moved))
+        for fix, one in zip(groups, again, strict=True):
+            count = sum(to == unit for to in one.moved.values())
+            yield fix, count, estimate_saving(before, prediction.estimate(one.moved))

@@ -281,15 +281,19 @@ def _reasons(
 
 
 def _fixes(one: WhatIf, again: Again) -> list[tuple[str, int, Figure]]:
-    """Returns the fixes of a reason with their operations and savings; one for all where none helps alone."""
+    """Returns the fixes of a reason, each with how many operations move to the unit and what that saves.
+
+    Those that follow others count, as in plans. It is one fix for all where none helps alone.
+    """
     assert one.saved_s is not None
+    count = one.moved.get(one.unit, 0)
     if not one.fix.startswith("for "):
-        return [(one.fix, len(one.ops), one.saved_s)]
+        return [(one.fix, count, one.saved_s)]
     alone = list(again.by_fix(one.function, one.unit, one.rule))
     if any(saved.value > 0 for *_, saved in alone):
         return alone
     text = " and ".join(fix for fix, *_ in alone[:2])
-    return [(text, len(one.ops), one.saved_s)]
+    return [(text, count, one.saved_s)]
 
 
 def _saving(finding: Finding, shown: Estimate) -> Saving | None:
