@@ -20,7 +20,7 @@ RUNTIME := requirements/build.txt requirements/runtime.txt $(if $(filter Darwin,
 LOCK    := --quiet --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --no-header
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Python compiles the modules that it imports, once: installing would compile ten times as many.
+# Python compiles the modules that it imports, once. Of PyTorch's environment it imports one in ten.
 export PYTHONDONTWRITEBYTECODE :=
 # coremltools' progress bars.
 export TQDM_DISABLE := 1
@@ -167,13 +167,13 @@ $(TORCH)/bin/python:
 	@$(call make_venv,$(TORCH))
 
 $(TORCH)/.ready: requirements/build.txt requirements/dev.txt requirements/references.txt requirements/torch.txt pyproject.toml | $(TORCH)/bin/python
-	@$(call install,$(TORCH),--require-hashes -r requirements/build.txt -r requirements/dev.txt -r requirements/references.txt)
-	@$(call install,$(TORCH),-r requirements/torch.txt)
-	@$(call install,$(TORCH),--no-deps --no-build-isolation -e .)
+	@$(call install,$(TORCH),--no-compile --require-hashes -r requirements/build.txt -r requirements/dev.txt -r requirements/references.txt)
+	@$(call install,$(TORCH),--no-compile -r requirements/torch.txt)
+	@$(call install,$(TORCH),--no-compile --no-deps --no-build-isolation -e .)
 	@touch $@
 
 $(TORCH)/.conformance: requirements/conformance.txt $(TORCH)/.ready
-	@$(call install,$(TORCH),--require-hashes -r requirements/conformance.txt)
+	@$(call install,$(TORCH),--no-compile --require-hashes -r requirements/conformance.txt)
 	@touch $@
 
 $(RELEASE)/bin/python:
@@ -196,7 +196,7 @@ frontend/node_modules/.package-lock.json: frontend/package-lock.json
 
 # $(call install,environment,arguments of pip install)
 define install
-echo "installing into $(1): $(2)" >&2; $(1)/bin/python -m pip install --quiet --no-compile $(2)
+echo "installing into $(1): $(2)" >&2; $(1)/bin/python -m pip install --quiet $(2)
 endef
 
 # $(call make_venv,environment): by the first Python that suits; without one, why each does not.
