@@ -12,6 +12,7 @@ import gc
 import importlib
 import marshal
 import os
+import pkgutil
 import runpy
 import select
 import signal
@@ -27,8 +28,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import coremlscope
+from coremlscope import api
 from coremlscope.base.processes.child import Child
 from coremlscope.base.processes.command import python_child
+from coremlscope.formats.sample import sample_model
 from coremlscope.model.schema import message_class
 
 __all__ = [
@@ -41,42 +45,32 @@ __all__ = [
     "start_children",
 ]
 
-_ENGINE = (
-    "coremlscope.api",
-    "coremlscope.cli",
-    "coremlscope.runtime.engines.onnxruntime",
-    "coremlscope.measure.embedded.isolated",
-    "google.protobuf.descriptor_pb2",
-    "onnxruntime",
-)
-#: What the processes that children are forked from import.
+#: The processes that children are forked from, and what they import besides the package.
 _IMPORTED = {
-    "engine": _ENGINE,
+    "engine": ("google.protobuf.descriptor_pb2", "onnxruntime"),
     "coremltools": (
-        *_ENGINE,
+        "google.protobuf.descriptor_pb2",
+        "onnxruntime",
         "coremltools",
         "coremltools.models.compute_plan",
         "coremlscope.dropin.proxies",
-        "coremlscope.measure.coreml.plan_child",
-        "coremlscope.measure.coreml.timing_child",
-        "coremlscope.studies.variants.evaluation",
     ),
 }
+#: Modules of the package that change others as they are imported, or take long.
+_UNUSED = ("coremlscope.__main__", "coremlscope.dropin.", "coremlscope.pytest_plugin")
 #: The children of the package that `forked_children` forks, and from which process.
 _FORKED = {
-    python_child(*name): (name, server)
+    python_child(*name.split(":")): (name, server)
     for name, server in {
-        ("coremlscope.measure.embedded.child",): "engine",
-        ("coremlscope.runtime.basic_pass.child", "save_optimised"): "engine",
-        ("coremlscope.server.worker",): "engine",
-        ("coremlscope.studies.sweep.child",): "engine",
-        ("coremlscope.studies.variants.worker",): "coremltools",
+        "coremlscope.measure.embedded.child": "engine",
+        "coremlscope.runtime.basic_pass.child:save_optimised": "engine",
+        "coremlscope.studies.sweep.child": "engine",
+        "coremlscope.studies.variants.worker": "coremltools",
     }.items()
 }
+_LENGTH = len(python_child(""))
 #: Executed before those: their children are forked, too.
 _FORKING = "from tests.support import preloaded; preloaded.start_children()"
-_LENGTH = len(python_child(""))
-_CALLING = "import importlib, sys; importlib.import_module({!r}).{}(*sys.argv[1:])"
 _SERVER = "import sys; from tests.support import preloaded; preloaded.serve(*sys.argv[1:])"
 #: Runs without `site`, so that it starts within a few milliseconds.
 _CLIENT = """
@@ -185,15 +179,12 @@ def _fork_children(servers: ExitStack | None) -> None:
     starting = threading.Lock()
 
     def fork(self: Child, command: Sequence[str], **options: Any) -> None:
-        name, server = _FORKED.get(tuple(command[:_LENGTH]), ((), ""))
+        name, server = _FORKED.get(tuple(command[:_LENGTH]), ("", ""))
         if name and servers is not None:
             with starting:
                 servers.enter_context(preloading(server))
         if name and (_addresses / server).exists():
-            module, *function = name
-            before = "; ".join([_FORKING, *(_CALLING.format(module, one) for one in function)])
-            run = preloaded_child(before, "" if function else module, server)
-            command = [*run, *command[_LENGTH:]]
+            command = [*preloaded_child(_FORKING, name, server), *command[_LENGTH:]]
         _START(self, command, **options)
 
     Child.__init__ = fork
@@ -203,9 +194,11 @@ def serve(address: str) -> None:
     """Accepts clients, until the standard input ends."""
     global _addresses
     _addresses = Path(address).parent
-    for module in _IMPORTED[Path(address).name]:
+    package = (name for _, name, _ in pkgutil.walk_packages(coremlscope.__path__, "coremlscope."))
+    needed = (name for name in package if not name.startswith(_UNUSED))
+    for module in (*_IMPORTED[Path(address).name], *needed):
         importlib.import_module(module)
-    message_class("Model")  # It is cached, and reads the whole specification.
+    _fill_caches()
     sys.path.remove("")
     gc.collect()
     gc.freeze()  # a child that collected garbage would copy all modules
@@ -221,6 +214,12 @@ def serve(address: str) -> None:
                     _attend(client)
                     os._exit(0)
     Path(address).unlink()
+
+
+def _fill_caches() -> None:
+    """Reads what is read once: Apple's schema, chips, rules, the latency model."""
+    message_class("Model")
+    api.answer(sample_model(size=32, width=0.25, classes=4), devices=["m1", "m4"], measures=False)
 
 
 def _reap(*_: object) -> None:
