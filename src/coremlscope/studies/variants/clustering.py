@@ -21,7 +21,7 @@ import numpy as np
 from coremlscope.model.ir import Array
 
 #: Coarse groups of values for each cluster, and how many rows are between those that are computed first.
-_GROUPS, _STRIDE = 8, 4
+_GROUPS, _STRIDE = 4, 4
 #: Moves of single boundaries; what they leave is found by dynamic programming.
 _MOST_MOVES = 300
 #: The share of all squares that clusters leave, at least, where rounding in float64 cannot matter.

@@ -30,8 +30,9 @@ def quick_coremltools() -> Iterator[None]:
 
     - Programs are not validated after each of some hundred passes, and not printed for the debug log. Each
       of them is still validated before it is written.
-    - Which compressed weights a value depends on is found in one walk over operations with inputs, after each
-      pass: coremltools walks over all constants, too, and flattens inputs again for each output.
+    - Which compressed weights a value depends on is found in one walk over operations with inputs, after
+      passes that set inputs: coremltools walks after each, over all constants, and flattens inputs again
+      for each output.
     - Transposes are reduced where there are some: coremltools infers all types again, also without any.
     - Values of fp16 weights are counted instead of sorted before they are clustered, and divided into many
       clusters by `divide`.
@@ -45,9 +46,11 @@ def quick_coremltools() -> Iterator[None]:
         if hasattr(mil.Program, "validate"):
             quick = _without_checks(manager.apply_pipeline, mil)
             stack.enter_context(patch.object(manager, "apply_pipeline", staticmethod(quick)))
-        name = "_propagate_nonreplaceable_vars"
-        if hasattr(mil.Block, name):
-            stack.enter_context(patch.object(mil.Block, name, _find_compressed_weights))
+        name, setting = "_propagate_nonreplaceable_vars", "_validate_and_set_inputs"
+        if hasattr(mil.Block, name) and hasattr(mil.Operation, setting):
+            find, set_inputs = _where_changed(getattr(mil.Operation, setting))
+            stack.enter_context(patch.object(mil.Block, name, find))
+            stack.enter_context(patch.object(mil.Operation, setting, set_inputs))
         moves = importlib.import_module("coremltools.converters.mil.mil.passes.defs.optimize_repeat_ops")
         name = "_reduce_transposes_block"
         reducing = getattr(moves, "reduce_transposes", None)
@@ -74,6 +77,23 @@ def _without_checks(apply: Callable[..., None], mil: Any) -> Callable[..., None]
             apply(*arguments, **options)
 
     return quick
+
+
+def _where_changed(set_inputs: Callable[..., None]) -> tuple[Callable[[Any], None], Callable[..., None]]:
+    """Returns `_find_compressed_weights`, for blocks since which inputs were set, and what sets inputs."""
+    changes, seen = 0, dict[Any, int]()
+
+    def find(block: Any) -> None:
+        if seen.get(block) != changes:
+            _find_compressed_weights(block)
+            seen[block] = changes
+
+    def noted(*arguments: Any, **options: Any) -> None:
+        nonlocal changes
+        changes += 1
+        set_inputs(*arguments, **options)
+
+    return find, noted
 
 
 def _find_compressed_weights(block: Any) -> None:
