@@ -87,6 +87,30 @@ def test_an_interruption_leaves_no_draft(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("*")) == []
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder has no lock there")
+def test_drafts_of_killed_processes_are_removed_by_the_next(tmp_path: Path) -> None:
+    program = (
+        "import os, sys; from pathlib import Path; from coremlscope.base.writing import new_folder\n"
+        "with new_folder(Path(sys.argv[1])) as draft: print(draft.name, flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program]
+    writers = [
+        subprocess.Popen(
+            [*command, str(tmp_path / name)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for name in ("killed", "writing")
+    ]
+    abandoned, kept = (writer.stdout.readline().strip() for writer in writers if writer.stdout)
+    writers[0].kill()
+    writers[0].communicate()
+    old = tmp_path / f"{abandoned}.old"
+    old.mkdir()
+    write_file(tmp_path / "x.txt", "x")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([kept, old.name, "x.txt"])
+    writers[1].communicate("")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([old.name, "writing", "x.txt"])
+
+
 def test_a_folder_that_cannot_be_replaced_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "target"
     target.mkdir()

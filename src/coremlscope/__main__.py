@@ -9,17 +9,17 @@ import sys
 from collections.abc import Iterator
 from types import FrameType
 
-_INTERRUPTED, _TERMINATED = 130, 143
+_INTERRUPTED, _OF_SIGNALS = 130, 128
 
 
 def main() -> int:
     """Runs the command line of this process, and ends without a traceback if Ctrl-C interrupts its imports.
 
-    SIGTERM, which `timeout`, containers and CI systems send, acts like Ctrl-C: completed measurements are
-    kept, and temporary files are removed. Further ones have no effect.
+    SIGTERM, which `timeout`, containers and CI systems send, and SIGHUP of a terminal that is closed act like
+    Ctrl-C: completed measurements are kept, and temporary files are removed. Further ones have no effect.
 
     Returns:
-        The exit code; 143 after SIGTERM.
+        The exit code; 143 after SIGTERM, 129 after SIGHUP.
     """
     from coremlscope.base.writing import open_standard_streams
 
@@ -33,12 +33,12 @@ def main() -> int:
             print("interrupted", file=sys.stderr)
             code = _INTERRUPTED
         gc.freeze()  # The end of the process frees everything: a search for circles before takes 40 ms.
-        return _TERMINATED if received else code
+        return _OF_SIGNALS + received[0] if received else code
 
 
 @contextlib.contextmanager
 def _terminations() -> Iterator[list[int]]:
-    """Turns SIGTERM into KeyboardInterrupt, unless the process was started with another reaction to it.
+    """Turns signals into KeyboardInterrupt, unless the process was started with another reaction to them.
 
     Yields:
         The signals that were received.
@@ -51,15 +51,15 @@ def _terminations() -> Iterator[list[int]]:
         if len(received) == 1:
             raise KeyboardInterrupt
 
-    before = signal.getsignal(signal.SIGTERM)
-    if before is not signal.SIG_DFL:
-        yield received
-        return
-    signal.signal(signal.SIGTERM, interrupt)
+    ending = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
+    turned = {number for number in ending if signal.getsignal(number) is signal.SIG_DFL}
+    for number in turned:
+        signal.signal(number, interrupt)
     try:
         yield received
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number in turned if not received else ():
+            signal.signal(number, signal.SIG_DFL)
 
 
 if __name__ == "__main__":

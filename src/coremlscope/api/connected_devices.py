@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from coremlscope.api.imported import import_files
 from coremlscope.api.own_measurements.using import forecast_subject
 from coremlscope.api.sources import Forecaster, failure_of
 from coremlscope.base.errors import CoremlscopeError
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.base.writing import write_draft
 from coremlscope.devices import find_device, product_name
 from coremlscope.formats import container
@@ -109,7 +109,7 @@ def _profiles(
 def _profile(model: Model, name: str, found: PhoneResults) -> Profile:
     """Returns the profile of one model from the runner's results, without the name of the temporary file."""
     is_known = bool(product_name(found.record.device.identifier))
-    with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
+    with scratch_folder() as folder:
         file = Path(folder) / "results.json"
         write_draft(file, found.content)
         profile = import_files(

@@ -27,6 +27,9 @@ from coremlscope.base.errors import EngineError, OutputError
 _IS_WINDOWS = os.name == "nt"
 #: Bytes that a folder must have room for before the work on a result begins: those of a small report.
 _PROBED = 1 << 16
+_DRAFT = ".coremlscope-"
+#: Folders in which this process looked for drafts of others.
+_cleared: set[Path] = set()
 #: Errors of a lock that another one holds; others mean that there are no locks, as on some network disks.
 _HELD = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 
@@ -57,7 +60,7 @@ def create_file(path: Path, content: bytes) -> bool:
     """
     with _failures(path):
         try:
-            path.open("xb").close()
+            _create_file(path)
         except FileExistsError:
             return False
         try:
@@ -84,20 +87,18 @@ def new_content(folder: Path, last: str = "", *, create: bool = False) -> Iterat
         OutputError: A file cannot be written.
     """
     is_new = create and not os.path.lexists(folder)
-    draft = folder / _draft_name()
     with _failures(folder if create else folder / last):
         try:
             if create:
                 folder.mkdir(parents=True, exist_ok=True)
-            draft.mkdir()
-            yield draft
-            entries = sorted(draft.iterdir(), key=lambda entry: (entry.name == last, entry.name))
-            _flush_files(draft)
-            for entry in entries:
-                _publish(entry, folder / entry.name)
-            _flush_folder(folder)
+            with _draft(folder, Path.mkdir) as draft:
+                yield draft
+                entries = sorted(draft.iterdir(), key=lambda entry: (entry.name == last, entry.name))
+                _flush_files(draft)
+                for entry in entries:
+                    _publish(entry, folder / entry.name)
+                _flush_folder(folder)
         finally:
-            shutil.rmtree(draft, ignore_errors=True)
             if is_new:
                 with contextlib.suppress(OSError):  # It holds files unless there was an error.
                     folder.rmdir()
@@ -117,19 +118,14 @@ def new_folder(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
     Raises:
         OutputError: The folder exists, or cannot be written.
     """
-    draft = target.with_name(_draft_name())
-    with _failures(target):
-        try:
-            draft.mkdir()
-            yield draft
-            _flush_files(draft)
-            if overwrite:
-                _replace_folder(draft, target)
-            elif not place_folder(draft, target):
-                raise _exists(target)
-            _flush_folder(target.parent)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
+    with _failures(target), _draft(target.parent, Path.mkdir) as draft:
+        yield draft
+        _flush_files(draft)
+        if overwrite:
+            _replace_folder(draft, target)
+        elif not place_folder(draft, target):
+            raise _exists(target)
+        _flush_folder(target.parent)
 
 
 #: Errors of renaming a folder to a name that another one has.
@@ -212,8 +208,8 @@ def open_standard_streams() -> None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
 
 
-def lock_file(file: IO[bytes]) -> bool | None:
-    """Locks an open file until it is closed.
+def lock_file(file: IO[bytes] | int) -> bool | None:
+    """Locks an open file, or one of a descriptor, until it is closed.
 
     Returns:
         False if another process or file object holds it; None where the file system has no locks.
@@ -222,7 +218,7 @@ def lock_file(file: IO[bytes]) -> bool | None:
         if sys.platform == "win32":
             import msvcrt
 
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+            msvcrt.locking(file if isinstance(file, int) else file.fileno(), msvcrt.LK_NBLCK, 1)
         else:
             import fcntl
 
@@ -345,8 +341,73 @@ def _failures(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _draft_name() -> str:
-    return f".coremlscope-{os.urandom(8).hex()}"
+@contextlib.contextmanager
+def _draft(folder: Path, create: Callable[[Path], object]) -> Iterator[Path]:
+    """Yields a draft in a folder. It is removed at the end, after a kill with the next one there.
+
+    Args:
+        folder: The folder.
+        create: Creates the draft at a path.
+
+    Raises:
+        OSError: It cannot be created.
+    """
+    _remove_abandoned(folder)
+    while True:
+        draft = folder / f"{_DRAFT}{os.urandom(8).hex()}"
+        create(draft)
+        with contextlib.suppress(FileNotFoundError):  # another process took it for abandoned
+            lock = _hold(draft)
+            break
+    try:
+        yield draft
+    finally:
+        _remove(draft)
+        if lock is not None:
+            os.close(lock)
+
+
+def _hold(draft: Path) -> int | None:
+    """Locks a draft until its descriptor is closed; None on Windows, where an open file is not renamed.
+
+    Raises:
+        FileNotFoundError: Another process has it.
+    """
+    if _IS_WINDOWS:
+        return None
+    descriptor = os.open(draft, os.O_RDONLY)
+    if lock_file(descriptor) is False or not draft.exists():
+        os.close(descriptor)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(draft))
+    return descriptor
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Removes drafts of this user whose processes were killed, once in each folder."""
+    if _IS_WINDOWS or folder in _cleared:
+        return
+    _cleared.add(folder)
+    for draft in folder.glob(f"{_DRAFT}*"):
+        with contextlib.suppress(OSError):
+            # A folder that was replaced, and waits for its removal, has a suffix: it may be the only copy.
+            if draft.suffix or draft.is_symlink() or draft.stat().st_uid != os.getuid():
+                continue
+            descriptor = os.open(draft, os.O_RDONLY)
+            if lock_file(descriptor):
+                _remove(draft)
+            os.close(descriptor)
+
+
+def _remove(draft: Path) -> None:
+    if draft.is_dir():
+        shutil.rmtree(draft, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def _create_file(path: Path) -> None:
+    path.open("xb").close()
 
 
 def _final(target: Path) -> Path:
@@ -380,27 +441,19 @@ def _probe(folder: Path) -> None:
     Raises:
         OSError: That is not possible: a full disk still has room for empty files.
     """
-    draft = folder / _draft_name()
-    try:
-        with draft.open("xb") as file:
-            file.write(bytes(_PROBED))
-    finally:
-        draft.unlink(missing_ok=True)
+    with _draft(folder, _create_file) as draft:
+        write_draft(draft, bytes(_PROBED))
 
 
 def _write_beside(target: Path, content: bytes) -> None:
     """Writes a draft next to a file, flushes it and puts it in its place."""
-    draft = target.with_name(_draft_name())
-    try:
-        with draft.open("xb") as file:
+    with _draft(target.parent, _create_file) as draft:
+        with open_draft(draft) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         _replace(draft, target)
         _flush_folder(target.parent)
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
 
 
 def _publish(draft: Path, target: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import select
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -65,7 +66,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
     service = make_service(run, __version__, roots=arguments.root, allow_write=arguments.allow_write)
     with _input_that_ends():
-        service.run("stdio")
+        try:
+            service.run("stdio")
+        except* BrokenPipeError:  # The client is gone.
+            pass
     return 0
 
 
@@ -74,7 +78,8 @@ def _input_that_ends() -> Iterator[None]:
     """Puts a pipe in the place of standard input, which ends with the block.
 
     A thread of the SDK reads standard input, and everything waits for it: after a signal, until the client
-    closes it. For the same reason Ctrl-C interrupts at once, and does not cancel tasks one by one.
+    closes it. For the same reason Ctrl-C interrupts at once, and does not cancel tasks one by one. It also
+    ends where nobody reads standard output.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -82,7 +87,7 @@ def _input_that_ends() -> Iterator[None]:
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)
-    given = os.dup(0)
+    given, said = os.dup(0), os.dup(1)
     reader, writing = os.pipe()
     os.dup2(reader, 0)
     os.close(reader)
@@ -90,11 +95,21 @@ def _input_that_ends() -> Iterator[None]:
 
         def pass_on() -> None:
             with contextlib.suppress(OSError, ValueError), writer:
-                while data := os.read(given, 1 << 16):
+                while _is_read(given, said) and (data := os.read(given, 1 << 16)):
                     writer.write(data)
 
         threading.Thread(target=pass_on, daemon=True).start()
         yield
+
+
+def _is_read(given: int, said: int) -> bool:
+    """Waits for input; returns False if the reader of the output closed it before."""
+    if not hasattr(select, "poll"):  # on Windows
+        return True
+    waiting = select.poll()
+    waiting.register(given, select.POLLIN)
+    waiting.register(said, 0)
+    return all(descriptor == given for descriptor, _ in waiting.poll())
 
 
 def run_verb(verb: str, arguments: Sequence[str]) -> Any:

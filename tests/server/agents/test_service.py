@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import uuid
@@ -250,7 +251,9 @@ def _processes(mark: str) -> list[int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="reads the list of processes")
-@pytest.mark.parametrize("end", ["cancel", "close", signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "end", ["cancel", "close", signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL]
+)
 def test_a_call_that_nobody_waits_for_ends(folder: Path, end: str | signal.Signals) -> None:
     endless = _in(folder, {"sources": [_A, _B], "iterations": 100_000_000})
     mark, ended = uuid.uuid4().hex, list[signal.Signals]()
@@ -279,6 +282,30 @@ def test_a_call_that_nobody_waits_for_ends(folder: Path, end: str | signal.Signa
         _talk(steps, *_ROOTS, mark=mark)
     assert bool(ended) is isinstance(end, signal.Signals)
     anyio.run(until, lambda found: not found)
+
+
+def test_it_ends_where_nobody_reads_its_answers() -> None:
+    command = [sys.executable, "-m", "coremlscope", "mcp"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        told = {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "x", "version": "1"},
+        }
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": told}
+        server.stdin.write(json.dumps(asked).encode() + b"\n")
+        server.stdin.flush()
+        assert b"serverInfo" in server.stdout.readline()
+        server.stdout.close()
+        assert server.wait(60) == 0
+
+
+def test_errors_hide_no_characters(tmp_path: Path) -> None:
+    (tmp_path / "\u202e\n.mlmodel").write_bytes(b"x")
+    _, told = _ask([("inspect", {"model": str(tmp_path / "\u202e\n.mlmodel")})])
+    assert "\\u202e\\n.mlmodel is not a Core ML model" in told.structured_content["message"]
 
 
 def test_the_folders_are_those_of_the_client_else_that_of_the_server(folder: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import statistics
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from coremlscope.base.errors import EngineError, MissingDependencyError, UsageEr
 from coremlscope.base.findings import Finding
 from coremlscope.base.processes.child import ChildLimits, Task, python_child, run_child
 from coremlscope.base.processes.endings import Failures, KnownFailure
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.base.writing import open_draft, write_draft
 from coremlscope.formats.aimodel.network import find_layers
 from coremlscope.formats.aimodel.reader import open_content
@@ -112,7 +112,7 @@ class CoreAIMeasurer(msgspec.Struct, frozen=True, kw_only=True):
                 "synthetic weights and fp16 precision are not for Core AI", "use --engine onnxruntime"
             )
         machine, before = this_machine(), conditions()
-        with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
+        with scratch_folder() as name:
             request = _prepare_request(subject, settings, inputs or {}, source, Path(name))
             report = self._run(request, settings, progress)
             found = _attribute(report, subject, settings, source, Path(name))

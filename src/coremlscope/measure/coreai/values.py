@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from coremlscope.base.errors import EngineError
 from coremlscope.base.processes.child import Task, python_child, run_child
 from coremlscope.base.processes.endings import Failures, KnownFailure
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.base.writing import write_draft
 from coremlscope.formats.recordings.core_ai import INTERPRETER, DebugOp, read_debug_info
 from coremlscope.measure.coreai.measurer import FAILURES, LIMITS, save_inputs
@@ -85,7 +85,7 @@ def record_values(
         EngineError: Core AI failed, or went past a limit.
     """
     report: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
+    with scratch_folder() as name:
         folder = Path(name)
         save_inputs(inputs, folder)
         request = ValuesRequest(

@@ -7,7 +7,6 @@ its caches (CFFIXED_USER_HOME) makes every time the first and leaves nothing beh
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import msgspec.structs
 from coremlscope.base.errors import EngineError, how_to_install
 from coremlscope.base.findings import Finding
 from coremlscope.base.processes.child import ChildLimits, python_child
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, Device, find_device
 from coremlscope.measure.contract import Progress
 from coremlscope.measure.coreml.files import readable_by_core_ml
@@ -97,7 +97,7 @@ def ask_core_ml(
     units = effective_units(compute_units)
     child = command or python_child("coremlscope.measure.coreml.plan_child", "send_plan")
     reported: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="coremlscope-plan-", ignore_cleanup_errors=True) as new:
+    with scratch_folder() as new:
         folder = home or Path(new)
         path = readable_by_core_ml(model, Path(new))
         with core_ml_process(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import statistics
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ import msgspec
 import msgspec.structs
 
 from coremlscope.base.findings import Finding
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.measure.contract import MeasuredModel, Progress, now
 from coremlscope.measure.embedded.attribution import NodeGroup, attribute
 from coremlscope.measure.embedded.findings import MeasurementEvidence, remark_on
@@ -116,7 +116,7 @@ class EngineMeasurer(msgspec.Struct, frozen=True, kw_only=True):
             progress=progress,
             on_repetition=self.on_repetition,
         )
-        with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
+        with scratch_folder() as name:
             compiled = run.compile(Path(name))
             loaded, executable = run.load(Path(name))
             tensors = _tensors(subject.model, executable, settings, inputs or {})

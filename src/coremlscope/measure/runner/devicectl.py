@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import msgspec
 
 from coremlscope.base.errors import EngineError, MissingDependencyError, UsageError
 from coremlscope.base.processes.endings import KnownFailure, find_failure
+from coremlscope.base.scratch import scratch_folder
 
 _TIMEOUT_S = 60.0
 #: How long a phone may take to open the connection over which it is used.
@@ -127,7 +127,7 @@ def ask(*arguments: str, timeout_s: float = _TIMEOUT_S) -> Mapping[str, Any]:
         MissingDependencyError: Xcode's tools are not installed.
         EngineError: It failed or took too long.
     """
-    with tempfile.TemporaryDirectory(prefix="coremlscope-devicectl-") as folder:
+    with scratch_folder() as folder:
         answer = Path(folder) / "answer.json"
         command = devicectl_command(*arguments, "--json-output", str(answer))
         try:

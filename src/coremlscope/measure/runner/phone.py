@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from coremlscope.base.errors import EngineError, UsageError
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.base.site import page
 from coremlscope.measure.runner.devicectl import (
     Phone,
@@ -114,7 +115,7 @@ def measure_on_phone(
     require_xcode()
     phone = ready_phone(name)
     report = progress or (lambda *_: None)
-    with tempfile.TemporaryDirectory(prefix="coremlscope-runner-", ignore_cleanup_errors=True) as folder:
+    with scratch_folder() as folder:
         project = Path(folder) / "Runner"
         id_ = write_runner(project, models, settings, team=team)
         report("building the app", 0, 1)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +22,7 @@ from coremlscope.base.errors import (
     UnsupportedModelError,
     UsageError,
 )
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.base.units import shown
 from coremlscope.base.version import __version__
 from coremlscope.base.writing import write_draft
@@ -162,7 +162,7 @@ def _copy(model: Model, folder: Path, entry: dict[str, Any]) -> None:
     """Copies a model to its place, and completes the path of its entry; archives are unpacked."""
     target = folder / entry["path"]
     target.mkdir(parents=True)
-    with tempfile.TemporaryDirectory(prefix="coremlscope-") as unpacked:
+    with scratch_folder() as unpacked:
         source = readable_by_core_ml(model.source, Path(unpacked))
         copied = target / source.name
         if source.is_dir():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import tempfile
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +12,7 @@ import msgspec
 from coremlscope.base.errors import EngineError, LimitError
 from coremlscope.base.processes.child import ChildLimits, Task, python_child, run_child
 from coremlscope.base.processes.endings import Failures
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.base.writing import write_draft
 from coremlscope.formats.onnx.element_types import element_types
 from coremlscope.formats.onnx.graph import Graph, OnnxModel
@@ -68,7 +68,7 @@ def _optimised(model: OnnxModel, shapes: Mapping[str, Sequence[int]]) -> OnnxMod
     limits = ChildLimits(
         silence_s=_TIME_S, time_s=_TIME_S, memory_bytes=_OWN_BYTES + _RATIO * model.size_bytes
     )
-    with tempfile.TemporaryDirectory(prefix="coremlscope-") as name:
+    with scratch_folder() as name:
         folder, path = Path(name), model.path
         if prepared.is_changed:
             path = folder / "prepared.onnx"

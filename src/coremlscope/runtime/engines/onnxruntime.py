@@ -7,7 +7,6 @@ import importlib.metadata
 import os
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ import numpy as np
 from coremlscope.base.budget import return_memory
 from coremlscope.base.errors import EngineError
 from coremlscope.base.libraries import import_quietly
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.model.ir import Array
 from coremlscope.ops.program import OnnxProgram, StatePort
 from coremlscope.runtime.engines.base import GRAPH_FILE, EngineOptions, NodeProfile, write_program
@@ -139,7 +139,7 @@ class OnnxRuntimeSession:
 
     def _profile(self, feeds: Mapping[str, Array], iterations: int, warmups: int) -> NodeProfile:
         """Runs the graph with the profiler enabled; `nodes` is empty if the profile is incomplete."""
-        with tempfile.TemporaryDirectory(prefix="coremlscope-") as name:
+        with scratch_folder() as name:
             scratch = Path(name)
             options = _session_options(self._folder, self._options)
             save_structure(options, scratch)

@@ -16,6 +16,7 @@ from urllib.request import url2pathname
 from coremlscope.base.errors import MissingDependencyError, UsageError, how_to_install, known_error
 from coremlscope.base.units import shown
 from coremlscope.model.features.names import nearest
+from coremlscope.server.agents.answers import clean
 from coremlscope.server.agents.roots import Roots
 from coremlscope.server.agents.tools import Tools
 
@@ -68,7 +69,7 @@ def make_service(run: Callable[..., Any], version: str, *, roots: Sequence[Path]
             except Exception as error:
                 told = known_error(error)
                 found = {"error": type(told).__name__, "message": told.message, "hint": told.hint}
-                return as_answer({**found, "exit_code": told.exit_code}, failed=True)
+                return as_answer({**clean(found), "exit_code": told.exit_code}, failed=True)
 
     known: list[Roots] = []
     service = Service("coremlscope", version=version, instructions=_INSTRUCTIONS, log_level="WARNING")

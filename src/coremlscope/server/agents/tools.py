@@ -108,7 +108,7 @@ class Tools:
     def rules(
         self, rule: str = "", op: str = "", unit: str = "", effect: str = "", device: str = ""
     ) -> dict[str, Any]:
-        """What each compute unit runs and does not run, with sources: one rule, or those for an operation."""
+        """What a unit (cpu, gpu, neural_engine) runs or not, with sources: a rule, or all of an operation."""
         operands = [rule] if rule else []
         return self._answer("rules", operands, op=op, unit=unit, effect=effect, device=device)
 

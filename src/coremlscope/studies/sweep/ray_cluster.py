@@ -9,7 +9,6 @@ import math
 import os
 import socket
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,6 +28,7 @@ from coremlscope.base.errors import (
     known_error,
 )
 from coremlscope.base.libraries import import_quietly
+from coremlscope.base.scratch import new_scratch
 from coremlscope.base.version import __version__
 from coremlscope.base.writing import write_draft
 from coremlscope.formats import container
@@ -375,13 +375,13 @@ def _is_here(path: Path, content: str) -> bool:
 
 
 @functools.lru_cache(maxsize=1)
-def _folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True)
+def _folder() -> Path:
+    return new_scratch()
 
 
 def _unpacked(content: str, packed: PackedModel) -> Path:
     """Writes the files of a model below a private folder of this process, once."""
-    place = Path(_folder().name) / content / packed.name
+    place = _folder() / content / packed.name
     if not place.exists():
         for name, data in packed.files.items():
             file = place / name if name else place
