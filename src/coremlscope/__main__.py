@@ -58,7 +58,7 @@ def _terminations() -> Iterator[list[int]]:
     try:
         yield received
     finally:
-        for number in turned if not received else ():
+        for number in turned:
             signal.signal(number, signal.SIG_DFL)
 
 

@@ -15,6 +15,7 @@ from coremlscope.runtime.engines.base import GRAPH_FILE, EngineOptions
 from coremlscope.runtime.engines.onnxruntime import OnnxRuntimeEngine, OnnxRuntimeSession, _session_options
 from coremlscope.runtime.execution.binding import bind_model
 from tests.support.ir_models import perceptron
+from tests.support.left_behind import assert_no_scratch
 
 OPTIONS = EngineOptions(threads=1)
 X = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 64)
@@ -62,7 +63,8 @@ def test_profiling_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     before = sorted(built.iterdir())
     session.node_times({"x": X}, 2, 0)
     assert sorted(built.iterdir()) == before
-    assert not [*scratch.iterdir(), *work.iterdir()]
+    assert_no_scratch(scratch)
+    assert not [*work.iterdir()]
 
 
 def test_profiled_nodes_are_those_of_the_optimised_graph(tmp_path: Path) -> None:

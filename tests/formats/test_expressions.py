@@ -78,6 +78,7 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
     ("text", "message", "hint"),
     [
         ("konv(kernel=3)", "no kind of layer", "conv"),
+        ("help()", "no such file, and no kind of layer 'help'", "name a model"),
         ("conv(kernl=3)", "no option 'kernl'", "kernel"),
         ("conv(dilation=2, dilations=4)", "given twice", "leave one"),
         ("conv(kernel=big)", "not a whole number", "give"),
@@ -194,3 +195,9 @@ def test_outputs_have_types_of_an_interface() -> None:
     for kind in ("greater", "cast"):
         model = build_layer(kind, {"to": "bool"} if kind == "cast" else {})
         assert model.description.main.outputs[0].type.dtype is ir.DType.INT32
+
+
+def test_the_guide_names_every_kind() -> None:
+    guide = Path(__file__).parents[2] / "docs" / "guides" / "parts.md"
+    named = guide.read_text(encoding="utf-8").partition("The kinds are ")[2].partition(".\n")[0]
+    assert [one.strip("`\n ") for one in named.split(",")] == [*KINDS]

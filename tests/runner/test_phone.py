@@ -20,6 +20,7 @@ from coremlscope.measure.runner.request import RunnerSettings
 from coremlscope.measure.runner.xcode import build_app
 from coremlscope.results.profile import Profile, read_profiles
 from tests.support import converted_models, fake_xcode
+from tests.support.left_behind import assert_no_scratch
 
 TEAM = "A1B2C3D4E5"
 Scene = Callable[..., Path]
@@ -193,7 +194,7 @@ def test_nothing_is_left_behind(package: Path, scene: Scene, tmp_path: Path, mon
     monkeypatch.setattr("tempfile.tempdir", str(private))
     with pytest.raises(EngineError):
         measure(package)
-    assert list(private.iterdir()) == []
+    assert_no_scratch(private)
 
 
 def test_a_profile_of_a_phone(

@@ -259,8 +259,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def model_name(source: Path | None) -> str:
-    """Returns the name of a model in results: that of its file, without suffixes of models and archives."""
-    name = "" if source is None else source.name
+    """Returns the name of a model in results: that of its file, of `a.zip#b.mlmodel` `b`; no suffixes."""
+    name = "" if source is None else source.name.rpartition("#")[2]
     for suffix in (".zip", ".mlpackage", ".mlmodelc", ".mlmodel"):
         name = name.removesuffix(suffix)
     return name or "model"

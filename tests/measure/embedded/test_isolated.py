@@ -185,15 +185,17 @@ def test_ctrl_c_keeps_what_was_measured(sample: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "error", "message"),
+    ("code", "limits", "error", "message"),
     [
-        ("import os; os.abort()", EngineError, "aborted the process"),
-        ("import time; time.sleep(60)", LimitError, "longer than 0.3 s"),
+        ("import os; os.abort()", ChildLimits(), EngineError, "aborted the process"),
+        ("import time; time.sleep(60)", ChildLimits(time_s=0.3), LimitError, "longer than 0.3 s"),
     ],
 )
-def test_nothing_measured_is_an_error(sample: Path, code: str, error: type[Exception], message: str) -> None:
+def test_nothing_measured_is_an_error(
+    sample: Path, code: str, limits: ChildLimits, error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
-        scripted(code, ChildLimits(time_s=0.3)).measure(*subject_of(sample))
+        scripted(code, limits).measure(*subject_of(sample))
 
 
 def test_a_process_that_is_started_early_measures_or_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

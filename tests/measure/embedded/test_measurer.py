@@ -17,6 +17,7 @@ from coremlscope.results.measurement import Runtime, Settings
 from coremlscope.results.profile import Profile
 from coremlscope.runtime.engines.scripted import ScriptedClock, ScriptedEngine
 from tests.support.ir_models import absent_weights, accumulator, adder, perceptron
+from tests.support.left_behind import assert_no_scratch
 from tests.support.measuring import joined_rows, measure, op_ids
 
 #: Durations that binary floating point adds and subtracts without error.
@@ -214,7 +215,7 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     with pytest.raises(EngineError):
         _measure(perceptron(), QUICK, _engine(outputs=fail))
-    assert not list(tmp_path.iterdir())
+    assert_no_scratch(tmp_path)
 
 
 # Findings

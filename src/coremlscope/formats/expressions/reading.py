@@ -96,8 +96,8 @@ def _check(asked: Expression) -> Expression:
     kind = KINDS.get(name)
     if kind is None:
         raise UsageError(
-            f"there is no kind of layer {shown(asked.kind)!r}",
-            _suggest(asked.kind, [*KINDS, *_KINDS]) or f"the kinds are {', '.join(KINDS)}",
+            f"there is no such file, and no kind of layer {shown(asked.kind)!r}",
+            _suggest(asked.kind, [*KINDS, *_KINDS]) or "name a model, or a layer such as conv(kernel=3)",
         )
     known = ["shape", *_COMMON, *kind.options]
     options = {}

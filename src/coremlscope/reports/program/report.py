@@ -47,7 +47,8 @@ def program_document(trace: Trace) -> Iterator[Block]:
     """
     yield conclude_trace(trace)
     yield Facts(recording_facts(trace))
-    yield from mistake_section(trace)
+    if trace.mistakes:
+        yield from mistake_section(trace)
     yield from lane_section(trace)
     yield from _totals(trace)
     yield from _operations(trace)
@@ -66,7 +67,7 @@ def conclude_trace(trace: Trace) -> Conclusion:
         )
         text = ": ".join(filter(None, (f"{costliest}{more}", cost)))
         return Conclusion("doubt", plural(count, "mistake"), text, title)
-    text = f"{mistakes_title(trace)} in {length}"
+    text = f"{mistakes_title(trace)} in {length}: {_mistakes_note(trace)}"
     if trace.searched:
         return Conclusion("kept", "no mistakes", text, title)
     return Conclusion("doubt", "unknown", text, title)
