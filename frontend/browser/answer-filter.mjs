@@ -10,6 +10,16 @@ await look(async (page, url) => {
     await part.click();
     shown[await part.textContent()] = (await readRows(page)).map((row) => Object.values(row)[0]);
   }
+  // Every count of operations leads to so many rows.
+  const counts = [];
+  await page.evaluate(() => {
+    for (const one of document.querySelectorAll("details")) one.open = true;
+  });
+  for (const link of await page.locator(".ops-count, .card-why .answer-list li .link:not(:last-child)").all()) {
+    const text = await link.textContent();
+    await link.click();
+    counts.push([text, await page.locator(".layers-foot p").first().textContent()]);
+  }
   const pins = page.locator(".devices .setting .pin");
   const pressed = [];
   for (let place = 0; place < 3; place++) {
@@ -22,5 +32,5 @@ await look(async (page, url) => {
       .split(", ")
       .at(-1),
   );
-  return { shown, pressed, pinned };
+  return { shown, counts, pressed, pinned };
 });

@@ -125,9 +125,9 @@ def test_long_names_that_differ_in_the_middle_stay_apart() -> None:
     names = [f"models/experiment-{one}/converted/final/net.mlpackage" for one in ("aa", "ab", "b")]
     screen.table((Column("model", most=24), Column("n", is_number=True)), [[name, "1"] for name in names], 0)
     assert [line.split()[0] for line in screen.text.splitlines()[1:]] == [
-        "…nt-aa/conve…t.mlpackage",
-        "…nt-ab/conve…t.mlpackage",
-        "…nt-b/conver…t.mlpackage",
+        "…nt-aa/con…net.mlpackage",
+        "…nt-ab/con…net.mlpackage",
+        "…nt-b/conv…net.mlpackage",
     ]
 
 

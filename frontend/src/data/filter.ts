@@ -9,8 +9,8 @@ export interface Filter {
   function: string;
   /** A part of the time of the answer. */
   part: string;
-  /** The id of a change of the answer. */
-  change: string;
+  /** What operations have in common: the key of a change of the answer, of a finding or of an obstacle. */
+  cause: string;
 }
 
-export const NO_FILTER: Filter = { text: "", unit: "", type: "", reason: "", function: "", part: "", change: "" };
+export const NO_FILTER: Filter = { text: "", unit: "", type: "", reason: "", function: "", part: "", cause: "" };

@@ -138,6 +138,9 @@ export function sortFindings(findings: readonly Finding[]): Finding[] {
   return [...distinct.values()].sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity));
 }
 
+/** Tells a finding from others of a profile. */
+export const findingKey = ({ id, text }: Finding): string => `${id} ${text}`;
+
 /** The findings of a profile and of its measurements. */
 export const findingsOf = (profile: Profile): Finding[] =>
   sortFindings([...profile.findings, ...profile.measurements.flatMap((one) => one.findings)]);

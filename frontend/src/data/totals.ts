@@ -84,6 +84,10 @@ export interface Obstacle {
   effect: string;
 }
 
+/** Tells an obstacle from the others of a plan. */
+export const obstacleKey = ({ hypothesis, reason, function: name }: Obstacle): string =>
+  [hypothesis, name, reason.unit, reason.rule, reason.fix].join(" ");
+
 /** What keeps operations from allowed units: the largest planned saving first, or in plans of Core ML that of most operations. */
 export function obstacles(placement: Placement, rows: Rows): Obstacle[] {
   return placement.setting.what_ifs.length > 0 ? planned(placement, rows) : grouped(placement, rows);

@@ -32,7 +32,10 @@ export function ComparePage(props: { result: ComparisonForm }) {
   const parts = differences.map(({ other }) => ({ id: `difference-${other}`, title: subjectTitle(subjects[other]?.label ?? "") }));
   return (
     <Opened profiles={profiles}>
-      <TopBar brand="Comparison" parts={hasOverview ? [{ id: "differences", title: "Overview" }, ...parts] : parts} />
+      <TopBar
+        brand="Comparison"
+        parts={hasOverview ? [{ id: "differences", title: "Overview" }, ...(parts.length > ABREAST ? [] : parts)] : parts}
+      />
       <main class="compare">
         <header class="report-head" id="top">
           <h1>{titleOf(subjects)}</h1>

@@ -16,6 +16,7 @@ const nameOf = (unit: UnitPart["unit"]): string =>
 export function UnitBar(props: { parts: readonly UnitPart[]; most?: number }) {
   const total = props.parts.reduce((sum, part) => sum + part.amount, 0);
   const scale = props.most ?? total;
+  if (props.parts.length === 0) return <span class="faint">–</span>;
   const words = props.parts.map((part) => `${nameOf(part.unit)} ${total ? share(part.amount / total) : ""} (${part.text})`).join(", ");
   return (
     <span class="unit-bar" role="img" aria-label={words} title={words}>

@@ -1,7 +1,8 @@
 import { useMemo, useState } from "preact/hooks";
 import { CORE_ML_RULE } from "../data/placement";
+import { findingKey } from "../data/profile";
 import type { Answer, Finding } from "../data/schema";
-import { type Obstacle, obstacles } from "../data/totals";
+import { type Obstacle, obstacleKey, obstacles } from "../data/totals";
 import { SETTING_NAMES, SEVERITY_WORDS, UNIT_NAMES } from "../data/words";
 import { plural } from "../format";
 import { useReport } from "../report";
@@ -12,6 +13,7 @@ import { Hint } from "../ui/hint";
 import { More } from "../ui/more";
 import { OriginTag } from "../ui/origin";
 import { Section } from "../ui/section";
+import { Operations } from "./operations";
 
 const LISTED = 6;
 
@@ -44,10 +46,7 @@ export function Findings() {
               </li>
             ))}
             {(isOpen ? found : found.slice(0, LISTED)).map((one) => (
-              <ObstacleItem
-                key={`${one.hypothesis} ${one.function} ${one.reason.unit} ${one.reason.rule} ${one.reason.fix}`}
-                obstacle={one}
-              />
+              <ObstacleItem key={obstacleKey(one)} obstacle={one} />
             ))}
           </ul>
           <More listed={LISTED} total={found.length} isOpen={isOpen} open={open} />
@@ -75,7 +74,7 @@ export function FindingList(props: { findings: readonly Finding[] }) {
       {props.findings.map((finding) => {
         const facts = factsOf(finding);
         return (
-          <li key={`${finding.id} ${finding.text}`} class={`finding finding-${finding.severity}`}>
+          <li key={findingKey(finding)} class={`finding finding-${finding.severity}`}>
             <span class="severity">{SEVERITY_WORDS[finding.severity]}</span>
             <div>
               {finding.text}
@@ -90,7 +89,7 @@ export function FindingList(props: { findings: readonly Finding[] }) {
                   <About id={finding.id} page={findingPage(finding.id)} />
                 </div>
               )}
-              <Operations ids={finding.ops} />
+              <Operations ids={finding.ops} cause={findingKey(finding)} />
             </div>
           </li>
         );
@@ -111,7 +110,6 @@ function ObstacleItem(props: { obstacle: Obstacle }) {
         {reason.fix && <div class="fix">→ {reason.fix}</div>}
         <div class="dim">
           {props.obstacle.function && `${props.obstacle.function}: `}
-          {plural(ids.length, "operation")}.{" "}
           {hypothesis !== "moved" && hypothesis !== "without all" && (
             <span class="faint">
               {reason.rule === CORE_ML_RULE ? (
@@ -124,31 +122,9 @@ function ObstacleItem(props: { obstacle: Obstacle }) {
             </span>
           )}
         </div>
-        <Operations ids={ids} />
+        <Operations ids={ids} cause={obstacleKey(props.obstacle)} />
       </div>
     </li>
-  );
-}
-
-/** Links to the first few operations in the layer table. */
-function Operations(props: { ids: string[] }) {
-  const { rows, select } = useReport();
-  const known = props.ids.filter((id) => rows.byId.has(id));
-  if (known.length === 0) return null;
-  const shown = known.slice(0, 3);
-  return (
-    <div class="ops">
-      {shown.map((id) => {
-        const row = rows.byId.get(id);
-        return (
-          // biome-ignore lint/a11y/useValidAnchor: the link targets the layer table; the click also selects the row there.
-          <a key={id} href="#layers" onClick={() => select(id)}>
-            {row?.layer || row?.name}
-          </a>
-        );
-      })}
-      {known.length > shown.length && <span class="faint">and {known.length - shown.length} more</span>}
-    </div>
   );
 }
 

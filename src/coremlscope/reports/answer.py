@@ -163,13 +163,13 @@ def _columns(
 ) -> tuple[Column, ...]:
     return (
         Column("device", style="cyan", most=24, least=17),
-        Column("model" if several else "", most=24, least=10),
+        Column("model" if several else "", most=32, least=20),
         Column("setting" if has_setting else ""),
         Column("tokens/s" if are_words else "", is_number=True),
         Column("estimate", is_number=True),
         Column("80 % within", is_number=True, rank=1),
-        *(Column(SETTING_WORDS[one], is_number=True) for one in others),
-        Column("NE", is_number=True),
+        *(Column(SETTING_WORDS[one], is_number=True, rank=int(several)) for one in others),
+        Column("NE", is_number=True, rank=int(several)),
     )
 
 

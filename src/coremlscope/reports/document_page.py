@@ -61,7 +61,7 @@ _PAGE = """\
 #: The columns of drawings.
 _WIDTH = 120
 #: A region that scrolls sideways has a name and is reached by the keyboard.
-_SCROLLED = '<section class="scroll-x" tabindex="0" aria-label="{}">'
+_SCROLLED = '<div class="scroll-x" role="group" tabindex="0" aria-label="{}">'
 
 
 class _Writer:
@@ -194,7 +194,7 @@ def _content(block: Facts | Table | Text | Drawing) -> Iterator[str]:
     else:
         lines = block.draw(_WIDTH)
         drawn = "\n".join(map(html_text, lines))
-        yield f"{_SCROLLED.format('Drawing')}<pre>{drawn}</pre></section>" if lines else ""
+        yield f"{_SCROLLED.format('Drawing')}<pre>{drawn}</pre></div>" if lines else ""
 
 
 def _prose(text: str) -> str:
@@ -247,7 +247,7 @@ def _table(block: Table) -> Iterator[str]:
     for row in block.shown:
         cells = (f"<td{side}>{_cell(row[i])}</td>" for i, side in zip(kept, classes, strict=True))
         yield f"<tr>{''.join(cells)}</tr>"
-    yield "</tbody></table></section>"
+    yield "</tbody></table></div>"
     rest = block.rest(len(block.shown))
     yield f"<p>{html_text(rest)}</p>" if rest else ""
 

@@ -154,13 +154,21 @@ def finding_hint(finding: Finding) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """`text` in at most `width` characters; the middle of a longer text is replaced by an ellipsis."""
+    """`text` in at most `width` characters; the middle of a longer text is replaced by an ellipsis.
+
+    Its last two parts, which tell it from others, stay whole where they have room.
+    """
     if len(text) <= width:
         return text
     if width < 3:
         return text[:width]
-    head = (width - 1 + 1) // 2
-    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
+    parts = _LAST_PARTS.search(text)
+    kept = len(parts[0]) if parts and len(parts[0]) < width else (width - 1) // 2
+    return f"{text[: width - 1 - kept]}…{text[len(text) - kept :]}"
+
+
+#: `norm_weight` of `encoder_layer_12_norm_weight`, and `kernel=3, dilations=2)` of an expression of a layer.
+_LAST_PARTS = re.compile(r"[^/_., ]+[/_., ]+[^/_., ]+$")
 
 
 def truncate(text: str, most: int) -> str:

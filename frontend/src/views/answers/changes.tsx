@@ -6,6 +6,7 @@ import { findingPage } from "../../site";
 import { About } from "../../ui/about";
 import { CopyButton } from "../../ui/copy";
 import { OriginTag } from "../../ui/origin";
+import { Operations } from "../operations";
 import { Card } from "./card";
 
 /** The changes of the answer, in its order; those that save space alone are folded. */
@@ -57,7 +58,7 @@ function Trees(props: { facts: readonly (readonly (readonly [string, string])[])
 
 function ChangeItem(props: { change: Proposal }) {
   const { change: one } = props;
-  const { findings, showOnly } = useReport();
+  const { findings } = useReport();
   const saved = one.after && one.before_s ? one.before_s - one.after.value : 0;
   const marks = [one.after && !one.is_planned_again && "not planned again", one.overlaps && "overlaps those above"].filter(Boolean);
   const finding = findings.find(({ id }) => id === one.id);
@@ -72,7 +73,7 @@ function ChangeItem(props: { change: Proposal }) {
       <div>
         <span class="change-text">{one.text}</span>{" "}
         <span class="change-facts faint">{[one.after && one.certainty, ...marks].filter(Boolean).join(", ")}</span>
-        {(finding || one.ops.length > 0) && <Reason finding={finding} ops={one.ops.length} onShow={() => showOnly({ change: one.id })} />}
+        {(finding || one.ops.length > 0) && <Reason finding={finding} change={one} />}
       </div>
       <span class="change-copies">
         {one.code && (
@@ -91,7 +92,7 @@ function ChangeItem(props: { change: Proposal }) {
 }
 
 /** What was found, with its page and its operations. */
-function Reason(props: { finding: Finding | undefined; ops: number; onShow: () => void }) {
+function Reason(props: { finding: Finding | undefined; change: Proposal }) {
   const { finding } = props;
   return (
     <details>
@@ -101,11 +102,7 @@ function Reason(props: { finding: Finding | undefined; ops: number; onShow: () =
           {finding.text} <About id={finding.id} page={findingPage(finding.id)} />{" "}
         </>
       )}
-      {props.ops > 0 && (
-        <button type="button" class="link" onClick={props.onShow}>
-          {plural(props.ops, "operation")}
-        </button>
-      )}
+      <Operations ids={props.change.ops} cause={props.change.id} />
     </details>
   );
 }

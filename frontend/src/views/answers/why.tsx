@@ -53,7 +53,8 @@ export function WhyNot() {
       <ul class="answer-list">
         {reasons.slice(0, REASONS).map((one) => (
           <li key={one.rule} title={one.text}>
-            <b>{percent(one.share)}</b>, <Operations reason={one} />: {one.text} {one.example && <OpLink id={one.example} />}
+            <b>{percent(one.share)}</b>
+            <Count reason={one} />: {one.text} {one.example && <OpLink id={one.example} />}
             {one.saved_s && one.saved_s.value > 0 && <span class="faint"> without it {duration(one.saved_s.value)} less</span>}
           </li>
         ))}
@@ -67,19 +68,22 @@ export function WhyNot() {
   );
 }
 
-/** How many operations a reason concerns; a link where the table has just these under its rule. */
-function Operations(props: { reason: HeldTime }) {
+/** How many operations a reason concerns, as a link to them; nothing where the table has others under its rule. */
+function Count(props: { reason: HeldTime }) {
   const { ops, rule } = props.reason;
   const report = useReport();
   const isListed = useMemo(
     () => report.rows.all.filter(passes(report, { ...NO_FILTER, reason: rule })).length === ops,
     [report, rule, ops],
   );
-  if (!isListed) return <>{plural(ops, "operation")}</>;
+  if (!isListed) return null;
   return (
-    <button type="button" class="link" onClick={() => report.showOnly({ reason: rule })}>
-      {plural(ops, "operation")}
-    </button>
+    <>
+      ,{" "}
+      <button type="button" class="link" onClick={() => report.showOnly({ reason: rule })}>
+        {plural(ops, "operation")}
+      </button>
+    </>
   );
 }
 

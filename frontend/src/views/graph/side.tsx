@@ -49,6 +49,7 @@ export function Side(props: { drawing: Drawing; looks: Looks; names: Names; chan
             {slowest.map((part) => (
               <li key={part.id}>
                 <button type="button" class="link" onClick={() => go(part)}>
+                  {looks.of(part).times > 1 && `${looks.of(part).times} × `}
                   {shortenName(names.of(part), 20)}
                 </button>
                 <span>

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import type { Remedy } from "../../data/placement";
+import { COST_RULE, type Remedy } from "../../data/placement";
 import { idsOf, type Row } from "../../data/rows";
 import { BOUND_WORDS, UNIT_SHORT } from "../../data/words";
 import { bytes, cost, count, duration, share } from "../../format";
@@ -165,8 +165,8 @@ function describing({ placement, table, rows }: Report, attributesOf: (row: Row)
   if (placement && rows.all.some((row) => row.column >= 0 && placement.obstacles(row.column).length > 0)) {
     columns.push({
       key: "reason",
-      title: "Why not on a faster unit",
-      hint: "The first reason; the others are in the details",
+      title: "Why not faster",
+      hint: "The first reason that keeps it from a faster unit; the others are in the details",
       width: "minmax(132px, 1fr)",
       cell: (row) => <ReasonChip reason={row.column < 0 ? undefined : placement.obstacles(row.column)[0]} />,
     });
@@ -198,7 +198,7 @@ function describing({ placement, table, rows }: Report, attributesOf: (row: Row)
 function ReasonChip({ reason }: { reason: Remedy | undefined }) {
   return reason ? (
     <span class="chip" title={reason.text}>
-      {reason.rule}
+      {reason.rule === COST_RULE ? "costs more" : reason.rule}
     </span>
   ) : null;
 }

@@ -1,5 +1,7 @@
 import { type Filter, NO_FILTER } from "../../data/filter";
+import { findingKey } from "../../data/profile";
 import type { Row } from "../../data/rows";
+import { obstacleKey, obstacles } from "../../data/totals";
 import type { Report } from "../../report";
 
 export type SortKey = "order" | "name" | "type" | "planned" | "measured" | "estimated" | "flops" | "weights";
@@ -56,12 +58,20 @@ export function joinEqual(
   return { rows, times };
 }
 
+/** The change, finding or obstacle with a key: its text and its operations. */
+export function causeOf({ answer, findings, placement, rows }: Report, key: string): { text: string; ids: readonly string[] } | undefined {
+  const told = answer?.changes.find((one) => one.id === key) ?? findings.find((one) => findingKey(one) === key);
+  if (told) return { text: told.text, ids: told.ops };
+  const obstacle = placement && obstacles(placement, rows).find((one) => obstacleKey(one) === key);
+  return obstacle ? { text: obstacle.reason.text, ids: obstacle.ids } : undefined;
+}
+
 /** Whether a row passes a filter. */
 export function passes(report: Report, filter: Filter): (row: Row) => boolean {
   const words = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
   const { placement, answer } = report;
   const kernels = answer?.time.find((one) => one.part === filter.part)?.kernels;
-  const ops = answer?.changes.find((one) => one.id === filter.change)?.ops;
+  const ops = filter.cause ? causeOf(report, filter.cause)?.ids : undefined;
   const isPart = among(kernels, (row) => row.kernel);
   const isChanged = among(ops, (row) => row.id);
   return (row) => {

@@ -8,6 +8,7 @@ import { plannedColumns } from "../../data/totals";
 import { ALLOWED, UNIT_SHORT } from "../../data/words";
 import { useReport } from "../../report";
 import { Menu } from "../../ui/menu";
+import { causeOf } from "./filter";
 
 /** Search and the menus above the layer table. */
 export function Filters(props: {
@@ -19,10 +20,11 @@ export function Filters(props: {
   /** More controls, after the filters. */
   children: ComponentChildren;
 }) {
-  const { rows, placement, answer } = useReport();
+  const report = useReport();
+  const { rows, placement, answer } = report;
   const parts = answer?.time.filter((one) => one.kernels.length > 0) ?? [];
-  const changes = answer?.changes.filter((one) => one.ops.length > 0) ?? [];
   const { filter, onChange, owners } = props;
+  const cause = filter.cause ? causeOf(report, filter.cause) : undefined;
   const set = (key: keyof Filter) => (value: string) => onChange({ ...filter, [key]: value } as Filter);
   const reasons = useMemo(() => {
     const found = new Map<string, number>();
@@ -78,15 +80,13 @@ export function Filters(props: {
           label="Reason"
           value={filter.reason}
           onChange={set("reason")}
-          options={reasons.map(([rule, number]) => [rule, `${rule === COST_RULE ? "costs more there" : rule} (${number})`])}
+          options={reasons.map(([rule, number]) => [rule, `${rule === COST_RULE ? "costs more" : rule} (${number})`])}
         />
       )}
       {filter.part && (
         <Menu label="Part of the time" value={filter.part} onChange={set("part")} options={parts.map(({ part }) => [part, part])} />
       )}
-      {filter.change && (
-        <Menu label="Change" value={filter.change} onChange={set("change")} options={changes.map(({ id, text }) => [id, text])} />
-      )}
+      {cause && <Menu label="With" value={filter.cause} onChange={set("cause")} options={[[filter.cause, cause.text]]} />}
       {rows.functions.length > 1 && (
         <Menu label="Function" value={filter.function} onChange={set("function")} options={rows.functions.map((name) => [name, name])} />
       )}

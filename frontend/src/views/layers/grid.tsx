@@ -213,8 +213,10 @@ function Name(props: Pick<LineProps, "row" | "times" | "onOpen" | "isTree" | "is
           {props.isFolded ? "▸" : "▾"}
         </button>
       )}
-      <span class="ellipsis">{shown.slice(0, shown.length - tail.length)}</span>
-      <span>{tail}</span>
+      <span class="name-halves">
+        <span class="ellipsis">{shown.slice(0, shown.length - tail.length)}</span>
+        <span>{tail}</span>
+      </span>
       {times > 1 && (
         <button
           type="button"

@@ -11,8 +11,8 @@ import { Section } from "../../ui/section";
 import { Drawing } from "./drawing";
 
 const BLOCKS = [
-  ["each", "each block"],
   ["once", "equal blocks once"],
+  ["each", "each block"],
 ] as const;
 
 /** One prediction over time: modules, and a lane for each compute unit. */
@@ -26,7 +26,7 @@ export function Timeline() {
   const { functions } = usePrograms();
   const parts = useMemo(() => [...functions.values()].flatMap((one) => one.parts), [functions]);
   const firsts = useMemo(() => firstsOf(parts), [parts]);
-  const [blocks, chooseBlocks] = useState<"each" | "once">("each");
+  const [blocks, chooseBlocks] = useState<"each" | "once">("once");
   const lanes = useMemo(() => {
     if (!whole || blocks === "each") return whole;
     const first = (op: number): number => {

@@ -161,6 +161,8 @@ def _styled(text: str, style: str) -> str:
 
 #: How many characters before the first difference are shown of texts that are shortened apart.
 _CONTEXT = 3
+#: Where the part begins that differs, if it is not longer.
+_SEPARATORS, _LONGEST_WORD = "/_., (", 12
 #: A line of a table: texts with their styles.
 _Line = Sequence[tuple[str, str]]
 
@@ -216,7 +218,9 @@ def _fit_apart(texts: Iterable[str], most: int, start: int = 0) -> dict[str, str
     for text, shown in fitted.items():
         alike.setdefault(shown, []).append(text)
     for group in alike.values():
-        later = _common_start(group) - _CONTEXT
+        common = _common_start(group)
+        word = max(group[0].rfind(separator, 0, common) for separator in _SEPARATORS) + 1
+        later = word if word > max(start, common - _LONGEST_WORD) else common - _CONTEXT
         if len(group) > 1 and later > start:
             fitted.update(_fit_apart(group, most, later))
     return fitted
