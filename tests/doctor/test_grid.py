@@ -114,3 +114,16 @@ def test_what_a_caller_says_around_the_neural_engine_is_no_failure_of_the_gpu() 
     report = examine_log(io.BytesIO(text.encode()), "app.log")
     assert [found.failure.id for found in report.found] == ["neural-engine-driver-load"]
     assert report.unexplained == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "is_known"),
+    [
+        ('NSUnderlyingError = "Error Domain=com.apple.CoreML Code=0 \\"(null)\\"";', False),
+        ('NSUnderlyingError=0x6000 {Error Domain=com.apple.CoreML Code=0 "(null)"}', False),
+        ('Error Domain=com.apple.CoreML Code=0 "Unable to load."', True),
+        ('NSUnderlyingError=0x6000 {Error Domain=com.apple.CoreML Code=0 "Failed to load"}', True),
+    ],
+)
+def test_nothing_is_known_of_an_error_without_words(line: str, is_known: bool) -> None:
+    assert (locate(line) is not None) == is_known

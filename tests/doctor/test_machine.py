@@ -146,6 +146,7 @@ def test_a_mac_with_everything() -> None:
             "Rosetta",
             "arm64",
         ),
+        (_MAC | {"machine": "x86_64"}, "Python", "warning", "Intel Mac", "older one"),
         (_MAC | {"broken": {"_MLModelProxy": "None"}}, "coremltools", "warning", "9.0: None", "reinstall"),
     ],
 )

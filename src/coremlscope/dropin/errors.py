@@ -29,8 +29,8 @@ def as_runtime_error(prefix: str = "") -> Iterator[None]:
         raise RuntimeError(f"{prefix}{error.filename or 'a file'}: {error.strerror or error}") from error
 
 
-def check_accepted(model: ir.Model) -> None:
-    """Raises UnsupportedModelError for a model that Core ML does not compile or load."""
+def check_compiles(model: ir.Model) -> None:
+    """Raises UnsupportedModelError for a model that Core ML does not compile."""
     from coremlscope.planning.hazards.find import find_in_model
 
     for hazard in find_in_model(model):
@@ -38,11 +38,13 @@ def check_accepted(model: ir.Model) -> None:
             raise UnsupportedModelError(f"{hazard.text}.", f"{hazard.fix}; see {hazard.source}")
 
 
-def warn_of_hazards(model: ir.Model) -> None:
-    """Warns once of each known hazard that a model meets on every unit, chip and system."""
+def check_loads(model: ir.Model) -> None:
+    """Raises UnsupportedModelError for a model that no unit loads; warns once of each other known hazard."""
     from coremlscope.planning.hazards.find import find_everywhere
 
     for hazard in find_everywhere(model):
+        if hazard.kind == "refused":
+            raise UnsupportedModelError(f"{hazard.text}.", f"{hazard.fix}; see {hazard.source}")
         warnings.warn(f"{hazard.text}: {hazard.fix} ({hazard.source})", RuntimeWarning, stacklevel=4)
 
 

@@ -16,10 +16,10 @@ from coremlscope.dropin import compiled
 from coremlscope.dropin.compute_devices import compute_devices
 from coremlscope.dropin.errors import (
     as_runtime_error,
-    check_accepted,
+    check_compiles,
+    check_loads,
     check_state,
     prediction_errors,
-    warn_of_hazards,
 )
 from coremlscope.dropin.plan import ComputePlanProxy, chosen_device, load_plan, read_compiled
 from coremlscope.dropin.states import StateProxy
@@ -79,8 +79,7 @@ class ModelProxy:
             self._folder = self._locate(source)
             start = time.perf_counter_ns()
             self._model = container.read(self._folder)
-            check_accepted(self._model)
-            warn_of_hazards(self._model)
+            check_loads(self._model)
             cache = default_cache() if self._folder == source else None
             self._predictor = open_predictor(self._model, function_name or None, cache)
             weakref.finalize(self, self._predictor.close)
@@ -157,7 +156,7 @@ class ModelProxy:
         """
         with as_runtime_error("Error compiling model: "):
             source = Path(path).expanduser()
-            check_accepted(container.read(source))
+            check_compiles(container.read(source))
             return str(compiled.compile_path(source))
 
     @staticmethod

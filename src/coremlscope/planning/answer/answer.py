@@ -68,7 +68,7 @@ def make_answers(
         own: A user's own measurements, which refine estimates.
     """
     changed = ChangedModels(model, function, shapes or {}, own)
-    hazards = find_on_every_unit(model, summary)
+    hazards = find_on_every_unit(model)
     answers: list[Answer] = []
     for device in devices:
         one = _OnDevice(summary, found, device, (*find_on_system(model, device.os), *hazards))

@@ -7,23 +7,16 @@ from collections.abc import Iterator, Sequence
 from coremlscope.describe.loading import find_load_problem
 from coremlscope.devices import OSRelease
 from coremlscope.model.ir import Model
-from coremlscope.planning.forecast.assumptions import conversion_hint
+from coremlscope.planning.forecast.assumptions import conversion_hint, weight_notes
 from coremlscope.planning.forecast.hazards import find_hazards
 from coremlscope.planning.hazards.find import find_placed
 from coremlscope.results.hazard import HAZARD_KINDS, Hazard
-from coremlscope.results.model import ModelSummary
 from coremlscope.results.plan import PlanView
 
 
-def find_on_every_unit(model: Model, summary: ModelSummary) -> tuple[Hazard, ...]:
-    """Returns the hazards of a model that do not depend on the unit, and whether its weights are absent.
-
-    Args:
-        model: The model.
-        summary: Its description.
-    """
-    found = [one for one in find_hazards(model) if not one.units]
-    return (*found, *_absent(summary))
+def find_on_every_unit(model: Model) -> tuple[Hazard, ...]:
+    """Returns the hazards of a model that do not depend on the unit; absent and damaged weights are one."""
+    return (*(one for one in find_hazards(model) if not one.units), *_without_weights(model))
 
 
 def find_on_system(model: Model, system: OSRelease) -> tuple[Hazard, ...]:
@@ -44,14 +37,14 @@ def find_on_system(model: Model, system: OSRelease) -> tuple[Hazard, ...]:
     )
 
 
-def _absent(summary: ModelSummary) -> Iterator[Hazard]:
-    if summary.missing_weights:
+def _without_weights(model: Model) -> Iterator[Hazard]:
+    for note in weight_notes(model):
         yield Hazard(
             id="missing-weights",
             kind="refused",
             phase="load",
-            text="the weights are absent: figures follow from the sizes that the program declares",
-            fix=f"put {summary.missing_weights[0]} where the program refers to it",
+            text=note,
+            fix="copy or download the whole model again",
             source="the file",
             confidence="measured",
         )

@@ -462,6 +462,10 @@ CELLS: Mapping[tuple[Component, Phase], Cell] = {
     ),
 }
 
+#: An underlying error without words, whose domain and code say neither phase nor cause.
+_WORDLESS = re.compile(
+    r'NS(Multiple)?UnderlyingErrors?(Key)?\b|(0x\w+ )?\{?Error Domain=\S+ Code=-?\d+ \\?"\(null\)\\?"'
+)
 _WORDS = tuple((component, re.compile(pattern, re.IGNORECASE)) for component, pattern in _VOCABULARY)
 _COMPILED_HARMLESS = re.compile(_HARMLESS, re.IGNORECASE)
 _COMPILED_PHASES = {
@@ -471,7 +475,9 @@ _COMPILED_PHASES = {
 
 
 def locate(text: str) -> Place | None:
-    """Returns who wrote a line and when, by its words; None for a line of nobody here."""
+    """Returns who wrote a line and when, by its words; None for a line of nobody here, or without any."""
+    if not re.search(r"\w", _WORDLESS.sub("", text)):
+        return None
     component = next((component for component, words in _WORDS if words.search(text)), None)
     if component is None:
         return None

@@ -346,7 +346,7 @@ class _Scan:
         if not is_known and is_trouble and _CORE_ML.search(line):
             self._unexplained += 1
             if len(self._samples) < _MOST_UNEXPLAINED:
-                self._samples.append((number, _shown(find_reason(text))))
+                self._samples.append((number, _shown(find_reason(text) or text)))
 
     def _within(self, number: int, hits: list[Hit]) -> list[Hit]:
         """Leaves out what a caller says around the Neural Engine's own error, in the lines next to it."""

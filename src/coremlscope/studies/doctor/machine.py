@@ -172,6 +172,9 @@ def _check_python(host: Host) -> Iterator[Check]:
     elif host.platform == "darwin" and host.run("/usr/sbin/sysctl", "-n", "sysctl.proc_translated")[1] == "1":
         fix = "install a Python for arm64: times of this one are not those of native code"
         yield Check(name="Python", status="warning", text=f"{text} runs under Rosetta 2", fix=fix)
+    elif host.platform == "darwin" and host.machine == "x86_64":
+        fix = "ONNX Runtime's newest versions have no wheels for it: `pip install .` takes an older one"
+        yield Check(name="Python", status="warning", text=f"{text} on an Intel Mac", fix=fix)
     else:
         yield Check(name="Python", status="ok", text=text)
     yield Check(name="coremlscope", status="ok", text=f"coremlscope {__version__}")

@@ -217,7 +217,7 @@ class FigureMaker:
     def hazards_everywhere(self) -> Sequence[Hazard]:
         """The known hazards of the model that depend on no device, as absent weights do."""
         self.describe(self.functions[0])
-        return find_on_every_unit(self.model, self._described[self.functions[0]])
+        return find_on_every_unit(self.model)
 
     def find(self, kind: FigureKind, place: Place) -> Found:
         """Returns a figure; those on devices after `place`."""
