@@ -86,6 +86,25 @@ def test_a_fault_that_only_another_kind_of_inputs_shows_is_found(tmp_path: Path)
     assert [one.run for one in found.outputs if not one.passed] == ["fp32-edges"]
 
 
+@pytest.mark.parametrize("is_same", [True, False])
+def test_inputs_for_which_neither_side_returns_a_number_decide_nothing(is_same: bool, tmp_path: Path) -> None:
+    """Zeros divided by their sum are NaN on both sides, but not where one adds something to the sum."""
+
+    def divided(added: float) -> Any:
+        @mb.program(input_specs=[mb.TensorSpec((1, 4))], opset_version=ct.target.iOS17)  # type: ignore[untyped-decorator]
+        def program(x: Any) -> Any:
+            total = mb.add(x=mb.reduce_sum(x=mb.abs(x=x), axes=[1], keep_dims=True), y=np.float32(added))
+            return mb.real_div(x=x, y=total, name="y")
+
+        return program
+
+    model = save_program(divided(0 if is_same else 1e-6), tmp_path / "m.mlpackage", fp16=False)
+    reference = save_program(divided(0), tmp_path / "r.mlpackage", fp16=False)
+    found = verify(model, reference)
+    assert found.passed == is_same
+    assert [one.run for one in found.outputs if not one.passed] == ([] if is_same else ["fp32-zeros"])
+
+
 def test_float32_has_the_tolerance_of_float32(tmp_path: Path) -> None:
     def scaled(factor: float) -> Any:
         @mb.program(input_specs=[mb.TensorSpec((1, 8))], opset_version=ct.target.iOS17)  # type: ignore[untyped-decorator]
