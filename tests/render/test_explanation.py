@@ -31,7 +31,7 @@ def test_screens(width: int) -> None:
     assert "\x1b" not in text
     joined = " ".join(text.split())
     assert (
-        "runs on the CPU (bnns), or on the GPU (the plan goes there with other rates within their intervals);"
+        "runs on the CPU (bnns), or on the GPU (at other likely speeds the plan goes there);"
         " planned cost of the function: 2"
     ) in joined
     assert "(Neural Engine)" in joined or "(Neural" in joined
@@ -65,7 +65,7 @@ def test_units_that_the_same_uncertainty_leaves_open_share_its_words() -> None:
         "runs on the CPU (bnns), or on the GPU or the Neural Engine (the plan costs the same there); "
     )
     assert chosen_line(one).startswith(
-        "runs on the CPU (bnns), or on the GPU or the Neural Engine (the plan goes there with other rates"
+        "runs on the CPU (bnns), or on the GPU or the Neural Engine (at other likely speeds the plan"
     )
 
 

@@ -181,9 +181,7 @@ def _undecided_plan() -> Profile:
 def test_undecided_operations_are_shown_with_the_other_plan_and_its_estimate() -> None:
     profile = _undecided_plan()
     wide = write_terminal(plan_document(profile), width=140)
-    assert (
-        "2 operations may run on another unit: 1 tie of equal cost, 1 with other rates within their intervals"
-    ) in wide
+    assert ("2 operations may run on another unit: 1 at equal cost, 1 at other likely speeds") in wide
     close = "too close to call: or all 3 operations on the GPU, estimated at 3.30 ms instead of 840 µs"
     assert wide.index(close) < wide.index("Units"), "once, before the functions"
     table = [line for line in wide.splitlines() if CHOSEN in line]
@@ -199,5 +197,5 @@ def test_undecided_operations_are_shown_with_the_other_plan_and_its_estimate() -
     assert tuple(alternatives) == ({"gpu": "rates"}, {"cpu": "tie"})
 
     for text in (write_markdown(document_of(profile)), notebook_card(profile)):
-        assert "2 operations may run on another unit: 1 tie of equal cost, 1 with other rates" in text
+        assert "2 operations may run on another unit: 1 at equal cost, 1 at other likely speeds" in text
         assert close in text

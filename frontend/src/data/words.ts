@@ -20,7 +20,7 @@ export const isPlanned = (kind: string): boolean => /^(mlProgram|coreAIProgram|n
 /** Why the evidence does not decide between two units. */
 export const UNDECIDED_WORDS: Record<Undecided, string> = {
   tie: "the plan costs the same there",
-  rates: "the plan goes there with other rates within their intervals",
+  rates: "at other likely speeds the plan goes there",
   unpublished: "it runs there too, and how the framework chooses is not published",
 };
 

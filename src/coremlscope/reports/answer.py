@@ -223,7 +223,7 @@ def _why(first: Answer, most: int) -> Iterator[Block]:
         yield Item(f"{_percent(one.share)}, {plural(one.ops, 'operation')}: {one.text}{saved}", mark="·")
     rest = len(first.why) - most
     if rest > 0:
-        yield Text(f"and {plural(rest, 'more reason')} that hold less time: `coremlscope plan`")
+        yield Text(f"and {plural(rest, 'more reason')} of less time: `coremlscope plan`")
 
 
 def _elsewhere(answers: Sequence[Answer], first: Answer) -> Iterator[Block]:

@@ -42,7 +42,7 @@ NO_COSTS = "costs are not published"
 #: Why the evidence does not decide between two units.
 UNDECIDED_WORDS: Mapping[Undecided, str] = {
     "tie": "the plan costs the same there",
-    "rates": "the plan goes there with other rates within their intervals",
+    "rates": "at other likely speeds the plan goes there",
     "unpublished": "it runs there too, and how the framework chooses is not published",
 }
 
@@ -61,12 +61,12 @@ _UNREAD = FunctionSummary(name="", inputs=(), outputs=())
 def undecided_line(ops: Iterable[PlannedOp], setting: ComputeUnits) -> str:
     """Returns how many operations may run on another unit as well, and why; empty if there are none.
 
-    `12 operations may run on another unit: 10 ties of equal cost, 2 with other rates within their intervals`.
+    `12 operations may run on another unit: 10 at equal cost, 2 at other likely speeds`.
     """
     counts = undecided_counts(ops, setting)
-    parts = [plural(counts["tie"], "tie") + " of equal cost"] if counts["tie"] else []
+    parts = [f"{counts['tie']} at equal cost"] if counts["tie"] else []
     if counts["rates"]:
-        parts.append(f"{counts['rates']} with other rates within their intervals")
+        parts.append(f"{counts['rates']} at other likely speeds")
     if counts["unpublished"]:
         parts.append(f"{counts['unpublished']} because how the framework chooses is not published")
     return (
