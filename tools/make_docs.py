@@ -204,7 +204,7 @@ def _fields(kind: type) -> str:
         f"| `{field}` | {_spell(hints[field])} | {_in_a_cell(descriptions.get(field, ''))} |"
         for field in kind.__struct_fields__
     ]
-    return "\n".join(["| field | type | |", "|---|---|---|", *rows])
+    return "\n".join(["| field | type | meaning |", "|---|---|---|", *rows])
 
 
 def _in_a_cell(text: str) -> str:

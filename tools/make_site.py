@@ -96,7 +96,8 @@ def _rules() -> dict[str, str]:
                 rows = [
                     f"| [{one.id}]({one.id}.md) | {_cell(one.text)} | {_cell(one.scope)} |" for one in chosen
                 ]
-                parts += [f"## {name}: {what}", "\n".join(["| rule | | where |", "|---|---|---|", *rows])]
+                head = ["| rule | statement | where |", "|---|---|---|"]
+                parts += [f"## {name}: {what}", "\n".join([*head, *rows])]
     return {
         "rules/index.md": "\n\n".join(parts) + "\n",
         **{f"rules/{one.id}.md": _rule(one) for one in entries},
@@ -154,11 +155,11 @@ def _findings() -> dict[str, str]:
     ]
     for title, rules in _GROUPS:
         rows = [f"| [{rule.id}]({rule.id}.md) | {_cell(_first_sentence(rule.doc))} |" for rule in rules]
-        parts += [f"## {title}", "\n".join(["| finding | |", "|---|---|", *rows])]
+        parts += [f"## {title}", "\n".join(["| finding | meaning |", "|---|---|", *rows])]
         made |= {f"findings/{rule.id}.md": _advice(rule) for rule in rules}
     others = {key: rows for key, rows in sorted(other_findings().items()) if f"findings/{key}.md" not in made}
     rows = [f"| [{key}]({key}.md) | {_cell(found[0].text)} |" for key, found in others.items()]
-    parts += ["## Other remarks", "\n".join(["| finding | |", "|---|---|", *rows])]
+    parts += ["## Other remarks", "\n".join(["| finding | meaning |", "|---|---|", *rows])]
     made |= {f"findings/{key}.md": _other(key, found) for key, found in others.items()}
     return {"findings/index.md": "\n\n".join(parts) + "\n", **made}
 
@@ -406,7 +407,7 @@ def _operations() -> str:
             [
                 "# Operations",
                 _ON_OPERATIONS,
-                "\n".join(["| operation | | work | ONNX | rules |", "|---|---|---|---|---|", *rows]),
+                "\n".join(["| operation | meaning | work | ONNX | rules |", "|---|---|---|---|---|", *rows]),
             ]
         )
         + "\n"
