@@ -278,6 +278,12 @@ def test_others_cannot_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(OutputError, match="it belongs to another user"):
         cache.add("k", _write(b"1"))  # type: ignore[arg-type]
 
+    def refuse(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "is_dir", refuse)
+    assert cache.find("k") is None
+
 
 def test_a_cache_on_a_full_disk_is_an_output_error(tmp_path: Path) -> None:
     def full(folder: Path) -> None:

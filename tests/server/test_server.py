@@ -198,6 +198,13 @@ def test_work_that_takes_too_long_is_ended(package: Path) -> None:
         assert "longer than" in line["error"]
 
 
+def test_a_model_of_one_byte_more_than_the_limit_is_refused(url: str) -> None:
+    for size, status in ((_LIMITS.upload_bytes, 201), (_LIMITS.upload_bytes + 1, 413)):
+        head = json.dumps([{"path": "m.mlmodel", "size": size}]).encode() + b"\n"
+        with _asking(url, "POST", "models", head + bytes(size)) as answer:
+            assert answer.status == status
+
+
 def test_bodies_have_a_time_limit(hasty: str) -> None:
     parts = urlsplit(hasty)
     for path in ("models", "models/x/answer", "models/x/prediction"):

@@ -233,7 +233,7 @@ def known_error(error: BaseException, subject: str = "") -> CoremlscopeError:
         return _NO_MEMORY
     if isinstance(error, OSError):
         name = error.filename if error.filename is not None else subject
-        what = error.strerror or str(error) or type(error).__name__
+        what = reason_of(error)
         text = f"{_text(name)}: {what}" if name else what
         if error.errno in _FULL:
             return OutputError(text, "free some space, or choose another folder")
@@ -245,6 +245,14 @@ def known_error(error: BaseException, subject: str = "") -> CoremlscopeError:
         f"coremlscope failed{on}; please report it: {shown}{_place(error)}",
         "run it with --debug and add the traceback, and the file if you may",
     )
+
+
+def reason_of(error: OSError) -> str:
+    """Returns what the system says; where a folder was copied, of the first file that failed."""
+    said = error.args[0] if error.args else ""
+    if isinstance(said, list) and said:  # of `shutil.Error`: its source, its target and the text of an error
+        said = str(said[0][-1]).partition("] ")[2].partition(": ")[0]
+    return error.strerror or str(said) or type(error).__name__
 
 
 def _text(name: str | bytes | int) -> str:

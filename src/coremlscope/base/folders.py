@@ -18,7 +18,7 @@ _DATA_VARIABLE = "COREMLSCOPE_DATA"
 def cache_folder() -> Path:
     """Returns the folder for what can be made again, as the system's conventions have it."""
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / _NAME
+        return _home() / "Library" / "Caches" / _NAME
     return _base("XDG_CACHE_HOME", ".cache") / _NAME
 
 
@@ -28,7 +28,7 @@ def data_folder() -> Path:
     if chosen:
         return Path(chosen).expanduser()
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / _NAME
+        return _home() / "Library" / "Application Support" / _NAME
     return _base("XDG_DATA_HOME", ".local/share") / _NAME
 
 
@@ -90,5 +90,13 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
 
 def _base(variable: str, usual: str) -> Path:
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    return Path(os.environ.get(variable) or Path.home() / usual)
+        return Path(os.environ.get("LOCALAPPDATA") or _home() / "AppData" / "Local")
+    return Path(os.environ.get(variable) or _home() / usual)
+
+
+def _home() -> Path:
+    """Returns the user's folder; the root for one whom the system does not know, as containers have it."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path(os.sep)

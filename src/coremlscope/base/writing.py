@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from coremlscope.base.errors import EngineError, OutputError
+from coremlscope.base.errors import EngineError, OutputError, reason_of
 
 _IS_WINDOWS = os.name == "nt"
 #: Bytes that a folder must have room for before the work on a result begins: those of a small report.
@@ -317,7 +317,7 @@ def temporary_error(error: OSError) -> EngineError:
     """Returns the error for a temporary file or folder of an engine that cannot be written."""
     variable = "TEMP" if _IS_WINDOWS else "TMPDIR"
     return EngineError(
-        f"a temporary file cannot be written: {error.strerror or error}",
+        f"a temporary file cannot be written: {reason_of(error)}",
         f"free space in the folder for temporary files, or name another one in {variable}",
     )
 
@@ -336,7 +336,7 @@ def _failures(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OutputError(
-            f"{path} cannot be written: {error.strerror or error}",
+            f"{path} cannot be written: {reason_of(error)}",
             "check the folder, its permissions and the free space",
         ) from error
 

@@ -38,12 +38,12 @@ class Body:
         if not stated.isdecimal():
             raise RefusedError(HTTPStatus.LENGTH_REQUIRED, "the length of the request is missing")
         self.size = int(stated[:20])
+        self._too_large = RefusedError(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the files have more than {most_bytes >> 20} MB", hint
+        )
+        self._most_bytes = most_bytes
         if self.size > most_bytes + _HEAD_BYTES:
-            raise RefusedError(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"the files have {self.size >> 20} MB, but the limit is {most_bytes >> 20} MB",
-                hint,
-            )
+            raise self._too_large
         self._stream: AsyncIterator[bytes] = request.stream()
         self._pending = b""
         self._left = self.size
@@ -56,6 +56,7 @@ class Body:
 
         Raises:
             UsageError: It does not hold that.
+            RefusedError: The files are too large.
         """
         pieces: list[bytes] = []
         while b"\n" not in (pieces[-1] if pieces else b""):
@@ -65,6 +66,10 @@ class Body:
             pieces.append(piece)
         line, _, self._pending = b"".join(pieces).partition(b"\n")
         self._left = self.size - len(line) - 1
+        if self._left > self._most_bytes:
+            async for _ in self._stream:
+                pass  # A client that still sends does not see the answer.
+            raise self._too_large
         try:
             return msgspec.json.decode(line, type=kind)
         except (RecursionError, UnicodeError, msgspec.DecodeError) as error:

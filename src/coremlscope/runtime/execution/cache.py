@@ -187,7 +187,7 @@ class ArtefactCache:
             folder is removed.
         """
         folder = self.root / key
-        if not folder.is_dir() or not self._is_own():
+        if not self._is_own() or not folder.is_dir():  # one of another user may not be searched
             return None
         if not self._is_sealed(folder):
             self._discard(folder)

@@ -1,0 +1,37 @@
+"""Folders of users, and what is said of files that cannot be written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from coremlscope.base.errors import known_error
+from coremlscope.base.folders import cache_folder, data_folder
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="containers run Linux")
+def test_a_user_whom_the_system_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "COREMLSCOPE_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 2**30)
+    with pytest.raises(RuntimeError):
+        Path.home()
+    assert cache_folder() == Path("/.cache/coremlscope")
+    assert data_folder() == Path("/.local/share/coremlscope")
+
+
+def test_the_first_file_of_a_copy_tells_why(tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "file").write_text("x")
+    full = OSError(28, "No space left on device", "file")
+
+    def fail(source: str, target: str) -> None:
+        raise full
+
+    with pytest.raises(shutil.Error) as raised:
+        shutil.copytree(tmp_path / "x", tmp_path / "y", copy_function=fail)
+    assert known_error(raised.value).message == "No space left on device"
