@@ -29,23 +29,21 @@ def as_runtime_error(prefix: str = "") -> Iterator[None]:
         raise RuntimeError(f"{prefix}{error.filename or 'a file'}: {error.strerror or error}") from error
 
 
-def check_compiles(model: ir.Model) -> None:
-    """Raises UnsupportedModelError for a model that Core ML does not compile."""
-    from coremlscope.planning.hazards.find import find_in_model
+def check_accepted(model: ir.Model, *, loads: bool) -> None:
+    """Raises UnsupportedModelError for a model that Core ML does not compile, or that no unit loads.
 
-    for hazard in find_in_model(model):
+    Args:
+        model: The model.
+        loads: Whether it is loaded; a load also warns once of each other hazard that every unit meets.
+    """
+    from coremlscope.planning.hazards.find import find_everywhere, find_in_model
+
+    for hazard in (find_everywhere if loads else find_in_model)(model):
         if hazard.kind == "refused":
             raise UnsupportedModelError(f"{hazard.text}.", f"{hazard.fix}; see {hazard.source}")
-
-
-def check_loads(model: ir.Model) -> None:
-    """Raises UnsupportedModelError for a model that no unit loads; warns once of each other known hazard."""
-    from coremlscope.planning.hazards.find import find_everywhere
-
-    for hazard in find_everywhere(model):
-        if hazard.kind == "refused":
-            raise UnsupportedModelError(f"{hazard.text}.", f"{hazard.fix}; see {hazard.source}")
-        warnings.warn(f"{hazard.text}: {hazard.fix} ({hazard.source})", RuntimeWarning, stacklevel=4)
+        if loads:
+            text = f"{hazard.text}: {hazard.fix} ({hazard.source})"
+            warnings.warn(text, RuntimeWarning, stacklevel=4)
 
 
 def check_state(description: ir.FunctionDescription, state: object) -> None:

@@ -16,8 +16,7 @@ from coremlscope.dropin import compiled
 from coremlscope.dropin.compute_devices import compute_devices
 from coremlscope.dropin.errors import (
     as_runtime_error,
-    check_compiles,
-    check_loads,
+    check_accepted,
     check_state,
     prediction_errors,
 )
@@ -79,7 +78,7 @@ class ModelProxy:
             self._folder = self._locate(source)
             start = time.perf_counter_ns()
             self._model = container.read(self._folder)
-            check_loads(self._model)
+            check_accepted(self._model, loads=True)
             cache = default_cache() if self._folder == source else None
             self._predictor = open_predictor(self._model, function_name or None, cache)
             weakref.finalize(self, self._predictor.close)
@@ -156,7 +155,7 @@ class ModelProxy:
         """
         with as_runtime_error("Error compiling model: "):
             source = Path(path).expanduser()
-            check_compiles(container.read(source))
+            check_accepted(container.read(source), loads=False)
             return str(compiled.compile_path(source))
 
     @staticmethod
