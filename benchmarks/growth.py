@@ -86,7 +86,7 @@ def _diagram(title: str, counts: Sequence[int], values: Sequence[float]) -> str:
     start, end = math.log10(min(counts)), math.log10(max(counts))
 
     def across(count: float) -> float:
-        return _LEFT + (math.log10(count) - start) / (end - start) * (_WIDTH - _LEFT - 40)
+        return _LEFT + 20 + (math.log10(count) - start) / (end - start) * (_WIDTH - _LEFT - 70)
 
     def down(value: float) -> float:
         return _BOTTOM - (math.log10(value) - first) / (last - first) * (_BOTTOM - _TOP)
