@@ -24,6 +24,11 @@ def test_a_user_whom_the_system_does_not_know(monkeypatch: pytest.MonkeyPatch) -
     assert data_folder() == Path("/.local/share/coremlscope")
 
 
+def test_a_library_that_does_not_fit_is_a_lack_of_memory() -> None:
+    error = ImportError("_compute.so: failed to map segment from shared object")
+    assert known_error(error) is known_error(MemoryError())
+
+
 def test_the_first_file_of_a_copy_tells_why(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "file").write_text("x")

@@ -229,7 +229,8 @@ def known_error(error: BaseException, subject: str = "") -> CoremlscopeError:
     """
     if isinstance(error, CoremlscopeError):
         return error
-    if isinstance(error, MemoryError):
+    # A library that does not fit into the limit of memory (`ulimit -v`) is no library that is missing.
+    if isinstance(error, MemoryError) or "failed to map segment" in str(error):
         return _NO_MEMORY
     if isinstance(error, OSError):
         name = error.filename if error.filename is not None else subject

@@ -9,7 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from coremlscope.base.errors import CoremlscopeError, EngineError, InputError, UnsupportedModelError
+from coremlscope.base.errors import (
+    CoremlscopeError,
+    EngineError,
+    InputError,
+    UnsupportedModelError,
+    reason_of,
+)
 from coremlscope.model import ir
 from coremlscope.model.features.images import is_image
 from coremlscope.model.features.shapes import as_sequence
@@ -26,7 +32,7 @@ def as_runtime_error(prefix: str = "") -> Iterator[None]:
     except CoremlscopeError as error:
         raise RuntimeError(prefix + _sentence(error)) from error
     except OSError as error:
-        raise RuntimeError(f"{prefix}{error.filename or 'a file'}: {error.strerror or error}") from error
+        raise RuntimeError(f"{prefix}{error.filename or 'a file'}: {reason_of(error)}") from error
 
 
 def check_accepted(model: ir.Model, *, loads: bool) -> None:

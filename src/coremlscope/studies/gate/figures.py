@@ -228,7 +228,7 @@ class FigureMaker:
         except UsageError as error:
             return Found(why=error.message)
         if made_now != place:
-            then, now = (one.conditions or "fixed sizes" for one in (place, made_now))
+            then, now = (one.conditions or "the model at fixed sizes" for one in (place, made_now))
             return Found(
                 why=f"the baseline is of {then}, this check is of {now}",
                 hint="check with the --shape and --format of the baseline, or make it again",
