@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import signal
@@ -22,8 +23,10 @@ from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from tests.support.preloaded import preloaded_command, preloading
 
+# Importing it takes a second, in each process that collects tests.
+if importlib.util.find_spec("mcp") is None:
+    pytest.skip("belongs to the extra `mcp`", allow_module_level=True)
 anyio = pytest.importorskip("anyio")
-pytest.importorskip("mcp", reason="belongs to the extra `mcp`")
 
 
 #: Where tests write their files.
