@@ -108,7 +108,7 @@ def test_going_back_leads_to_the_start_page(seen: dict[str, Any]) -> None:
 
 
 def test_two_models_are_compared(seen: dict[str, Any]) -> None:
-    assert "TextEncoder.mlpackage.zip · TextEncoderMended.mlpackage.zip" in seen["compared"]
+    assert "TextEncoder.mlpackage · TextEncoderMended.mlpackage" in seen["compared"]
 
 
 def test_the_address_holds_device_and_setting_but_nothing_of_the_model(seen: dict[str, Any]) -> None:

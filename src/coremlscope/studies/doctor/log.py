@@ -82,8 +82,9 @@ def _sources() -> Sequence[Path]:
     spec = importlib.util.find_spec("coremltools")
     if spec is None or spec.origin is None:
         return ()
-    files = sorted(Path(spec.origin).parent.rglob("*.py"))
-    return tuple(path for path in files if "test" not in path.as_posix() and "proto" not in path.parts)
+    root = Path(spec.origin).parent
+    files = sorted(root.rglob("*.py"))
+    return tuple(p for p in files if "test" not in str(p.relative_to(root)) and "proto" not in p.parts)
 
 
 def _place(path: Path, line: int) -> Raised:
