@@ -117,10 +117,10 @@ def _time_and_why(first: Answer, where: str, most: int) -> Iterator[Block]:
 
 
 def _changes(profile: Profile, first: Answer, where: str, most: int) -> Iterator[Block]:
-    """Yields what to change, by gain, and what to change first on other devices."""
+    """Yields what to change, and what to change first on other devices."""
     if not first.changes:
         return
-    yield Heading("What to change", f"{where}, by gain; estimated")
+    yield Heading("What to change", f"{where}, estimated")
     yield from (_item(one) for one in first.changes[:most])
     rest = len(first.changes) - most
     yield from (Text(f"and {plural(rest, 'smaller one')}: --json -"),) if rest > 0 else ()
@@ -213,7 +213,7 @@ def _differences(comparison: Comparison) -> Iterator[Block]:
 
 def _why(first: Answer, most: int) -> Iterator[Block]:
     share = first.units.get(NEURAL_ENGINE, 0.0)
-    yield Heading("Why not on the Neural Engine", f"{_percent(share)} of the time is there")
+    yield Heading("Why not on the Neural Engine", f"{_percent(share)} of operation time is there")
     if not first.why:
         yield Text("everything runs there" if share > 0 else "no operation is planned there", "")
     for one in first.why[:most]:

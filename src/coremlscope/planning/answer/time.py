@@ -129,6 +129,6 @@ def _rule_of(one: WhatIf) -> str:
 
 
 def main_unit_words(units: Mapping[ComputeUnit, float]) -> str:
-    """Returns the unit that takes most of the time: `100 % of the time on the GPU`."""
+    """Returns the unit that takes most of the time of operations, without launches and changes of unit."""
     unit = max(units, key=lambda one: units[one])
-    return f"{units[unit] * 100:.0f} % of the time on {UNIT_WORDS[unit]}"
+    return f"{units[unit] * 100:.0f} % of operation time on {UNIT_WORDS[unit]}"
