@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="Core ML itself
 
 _FAILING, _SOUND = "cpu_and_ne", "cpu_only"
 #: Hanging processes are ended after so many seconds; sound ones take less.
-_PATIENCE_S = 6 if CAN_FORK else 60
+_PATIENCE_S = 10 if CAN_FORK else 60
 _EFFORT = Effort(compile_iterations=1, load_iterations=1, warmups=0, timeout_s=_PATIENCE_S)
 #: What a verb kept: the settings with a result, and its findings.
 _Kept = tuple[set[str], tuple[Finding, ...]]
