@@ -131,6 +131,15 @@ def _quick_coremltools() -> Iterator[None]:
         cancel()
 
 
+@pytest.fixture(autouse=True)
+def _no_known_host() -> None:
+    """Forgets what is known of this machine: the test before may have been on a pretended one."""
+    if host := sys.modules.get("coremlscope.runtime.engines.host"):
+        for known in vars(host).values():
+            if hasattr(known, "cache_clear"):
+                known.cache_clear()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _forked_children(_own_temporary_folder: None) -> Iterator[None]:
     """Forks the package's own children, where the system can."""

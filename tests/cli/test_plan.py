@@ -147,12 +147,8 @@ def test_on_a_mac_core_ml_is_asked(
     report = tmp_path / "both.json"
     assert main(["plan", str(sample), "-o", str(report), "--quiet"]) == 0
     assert [plan.planner for plan in Profile.load(report).plans] == ["Core ML", "rules"]
-    for arguments, message in (
-        (["--compute-units", "every"], "one setting of compute units at a time"),
-        (["--os", "18"], "--os needs --device"),
-    ):
-        assert main(["plan", str(sample), *arguments]) == 2
-        assert message in capsys.readouterr().err
+    assert main(["plan", str(sample), "--os", "18"]) == 2
+    assert "--os needs --device" in capsys.readouterr().err
 
 
 def test_devices(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,30 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from coremlscope.results.measurement import Conditions
 from coremlscope.runtime.engines import host
-
-_CACHED = (
-    host.physical_cores,
-    host.processor_name,
-    host.macos_version,
-    host.is_translated,
-    host.is_virtual_machine,
-)
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    for cached in _CACHED:
-        cached.cache_clear()
-    yield
-    for cached in _CACHED:
-        cached.cache_clear()
 
 
 def _linux(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, logical: int) -> None:

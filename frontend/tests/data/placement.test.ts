@@ -42,7 +42,7 @@ describe("Placement", () => {
     expect([0, 1, 2].map((column) => placement.doubt(column, "gpu"))).toEqual([
       "the plan costs the same there",
       "",
-      "the plan goes there with other rates within their intervals",
+      "at other likely speeds the plan goes there",
     ]);
   });
 
