@@ -44,7 +44,8 @@ def _ask(questions: list[tuple[str, dict[str, Any]]], *options: str, server: Seq
 
     async def talk() -> list[Any]:
         command, *arguments = (*(server or preloaded_command()), "mcp", *_ROOTS, *options)
-        async with Client(stdio_client(StdioServerParameters(command=command, args=arguments))) as client:
+        parameters = StdioServerParameters(command=command, args=arguments)
+        async with Client(stdio_client(parameters, sys.__stderr__)) as client:
             return [await client.list_tools(), *[await client.call_tool(*one) for one in questions]]
 
     return list(anyio.run(talk))
@@ -234,7 +235,7 @@ def _talk(steps: Any, *options: str, mark: str = "", roots: Sequence[Path] = ())
         )
         # Only the older protocol, which most clients speak, lets a server ask.
         asked = {"mode": "legacy", "list_roots_callback": named} if roots else {}
-        async with Client(stdio_client(parameters), **asked) as client:
+        async with Client(stdio_client(parameters, sys.__stderr__), **asked) as client:
             return await steps(client)
 
     async def named(_: Any) -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
+import importlib.metadata
 import itertools
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ class CoreAIProgram:
         from coreai import runtime
 
         self.runtime: Any = runtime
-        self.version = version("coreai-core")
+        self.version = importlib.metadata.version("coreai-core")
         self.is_system = bool(getattr(runtime, "_use_os_coreai", False))
         self._bundle, self._name, self._folder, self._wait = Path(model), function, folder, wait
         self._compute_units = compute_units
