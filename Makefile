@@ -20,7 +20,7 @@ RUNTIME := requirements/build.txt requirements/runtime.txt $(if $(filter Darwin,
 LOCK    := --quiet --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --no-header
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Python compiles the modules that it imports, once. Of PyTorch's environment it imports one in ten.
+# Python compiles the modules of this package once, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 # coremltools' progress bars.
 export TQDM_DISABLE := 1
@@ -167,13 +167,13 @@ $(TORCH)/bin/python:
 	@$(call make_venv,$(TORCH))
 
 $(TORCH)/.ready: requirements/build.txt requirements/dev.txt requirements/references.txt requirements/torch.txt pyproject.toml | $(TORCH)/bin/python
-	@$(call install,$(TORCH),--no-compile --require-hashes -r requirements/build.txt -r requirements/dev.txt -r requirements/references.txt)
-	@$(call install,$(TORCH),--no-compile -r requirements/torch.txt)
-	@$(call install,$(TORCH),--no-compile --no-deps --no-build-isolation -e .)
+	@$(call install,$(TORCH),--require-hashes -r requirements/build.txt -r requirements/dev.txt -r requirements/references.txt)
+	@$(call install,$(TORCH),-r requirements/torch.txt)
+	@$(call install,$(TORCH),--no-deps --no-build-isolation -e .)
 	@touch $@
 
 $(TORCH)/.conformance: requirements/conformance.txt $(TORCH)/.ready
-	@$(call install,$(TORCH),--no-compile --require-hashes -r requirements/conformance.txt)
+	@$(call install,$(TORCH),--require-hashes -r requirements/conformance.txt)
 	@touch $@
 
 $(RELEASE)/bin/python:
