@@ -107,25 +107,24 @@ export function moment(iso: string): string {
   return day && minute ? `${day} ${minute} UTC` : iso;
 }
 
+/** Where the path inside an archive begins, which has a suffix: `net #2.mlmodel` is the name of a file. */
+const INSIDE = /(?<=\.[^\\/.#]+)#/;
+const SEPARATOR = new RegExp(`[\\\\/]|${INSIDE.source}`);
+
 /** The last component of a path; in an archive (`App.ipa#Detector.mlmodelc`) the model's own. */
 export function fileName(path: string): string {
-  return (
-    path
-      .split(/[\\/#]/)
-      .filter(Boolean)
-      .at(-1) ?? "model"
-  );
+  return path.split(SEPARATOR).filter(Boolean).at(-1) ?? "model";
 }
 
 /** A path for a command, without folders: of a model in an archive `App.ipa#Detector.mlmodelc`. */
 export function fileArgument(path: string): string {
-  const [file = "", ...inside] = path.split("#");
+  const [file = "", ...inside] = path.split(INSIDE);
   return [fileName(file), ...inside].join("#");
 }
 
 /** The shortest ends of paths that tell them apart. */
 export function shortNames(texts: readonly string[]): string[] {
-  const paths = texts.map((text) => text.split(/[\\/#]/).filter(Boolean));
+  const paths = texts.map((text) => text.split(SEPARATOR).filter(Boolean));
   const distinct = new Set(paths.map((parts) => parts.join("/"))).size;
   const ends = (depth: number) => paths.map((parts) => parts.slice(-depth).join("/"));
   const longest = Math.max(1, ...paths.map((parts) => parts.length));

@@ -11,6 +11,8 @@ import pytest
 
 from coremlscope.base.errors import known_error
 from coremlscope.base.folders import cache_folder, data_folder
+from coremlscope.describe.comparison.profiles import label_subjects
+from coremlscope.reports.words import model_name
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="containers run Linux")
@@ -40,3 +42,17 @@ def test_the_first_file_of_a_copy_tells_why(tmp_path: Path) -> None:
     with pytest.raises(shutil.Error) as raised:
         shutil.copytree(tmp_path / "x", tmp_path / "y", copy_function=fail)
     assert known_error(raised.value).message == "No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/a/App.ipa#Detector.mlmodelc", "Detector.mlmodelc"),
+        ("App.zip#models/b.mlpackage", "b.mlpackage"),
+        ("/a/net #2.mlmodel", "net #2.mlmodel"),
+        ("C#/net.mlmodel", "net.mlmodel"),
+    ],
+)
+def test_a_model_in_an_archive_has_its_own_name(path: str, name: str) -> None:
+    assert model_name(path) == name
+    assert label_subjects([path]) == [name]

@@ -100,3 +100,12 @@ def _home() -> Path:
         return Path.home()
     except RuntimeError:
         return Path(os.sep)
+
+
+def split_archive(path: str) -> tuple[str, str]:
+    """Splits `App.ipa#Detector.mlmodelc` into the path of an archive and that inside it, which may be empty.
+
+    An archive has a suffix: `net #2.mlmodel` is the name of a file.
+    """
+    archive, _, inside = path.rpartition("#")
+    return (archive, inside) if Path(archive).suffix and inside else (path, "")

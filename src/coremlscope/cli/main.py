@@ -53,7 +53,7 @@ _EPILOG = (
 _DEBUG = "--debug"
 #: Files that a sentence about an unexpected error names.
 _MOST_NAMED = 3
-#: Arguments that are paths, by what a verb does with them. A baseline may be replaced by a newer one.
+#: Arguments that are paths, by what a verb does with them.
 _READ = ("model", "models", "sources", "files", "reference", "baseline", "program", "script", "config")
 _WRITTEN = ("output", "json", "fixed", "part", "share")
 #: What replaces a verb that is gone.

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import TypeVar
 
 from coremlscope.base.findings import Finding, Severity
+from coremlscope.base.folders import split_archive
 from coremlscope.base.units import format_bytes, format_count, format_duration
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, UNIT_WORDS, ComputeUnit, ComputeUnits
 from coremlscope.results.calibration import OwnCalibration
@@ -193,7 +194,8 @@ def model_name(path: str) -> str:
 
     In an archive (`App.ipa#Detector.mlmodelc`) it is the model's own.
     """
-    return PurePath(path.rpartition("#")[2]).name or "model"
+    archive, inside = split_archive(path)
+    return PurePath(inside or archive).name or "model"
 
 
 def elide(rows: Sequence[_Row], noun: str, most: int = 200) -> tuple[Sequence[_Row], str]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from coremlscope.base.errors import UsageError
+from coremlscope.base.folders import split_archive
 
 SCHEMA = "coremlscope.runner/1"
 _MOST_SETTINGS = 10_000
@@ -260,7 +261,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 def model_name(source: Path | None) -> str:
     """Returns the name of a model in results: that of its file, of `a.zip#b.mlmodel` `b`; no suffixes."""
-    name = "" if source is None else source.name.rpartition("#")[2]
+    archive, inside = split_archive("" if source is None else source.name)
+    name = inside or archive
     for suffix in (".zip", ".mlpackage", ".mlmodelc", ".mlmodel"):
         name = name.removesuffix(suffix)
     return name or "model"

@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from coremlscope.base.figures import Figure
+from coremlscope.base.folders import split_archive
 from coremlscope.base.units import short_repr
 from coremlscope.describe.comparison.alignment import align
 from coremlscope.describe.comparison.change import Change, change_of_rounds, change_of_samples
@@ -280,7 +281,7 @@ def label_subjects(paths: Sequence[str]) -> list[str]:
 
     The end of `App.ipa#Detector.mlmodelc` is the name of the model, not of the archive.
     """
-    parts = [PurePath(path.replace("#", "/")).parts or ("model",) for path in paths]
+    parts = [PurePath(*split_archive(path)).parts or ("model",) for path in paths]
     depth = 1
     while depth < max(map(len, parts)) and len({p[-depth:] for p in parts}) < len(set(parts)):
         depth += 1
