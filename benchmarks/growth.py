@@ -8,11 +8,12 @@ from __future__ import annotations
 import csv
 import math
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from benchmarks.processes import run_measured
 
 __all__ = ["Row", "draw", "measure", "read", "write"]
 
@@ -46,9 +47,8 @@ def measure(source: Path, folder: Path) -> list[Row]:
         file.write_bytes(converted_program(count))
         words = [sys.executable, "-m", "coremlscope", "estimate", str(file), "--device", "m1"]
         environment = {**os.environ, "PYTHONPATH": str(source)}
-        child = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        _, _, used = os.wait4(child.pid, 0)
-        rows.append(Row(count, used.ru_utime + used.ru_stime, used.ru_maxrss / 1000))
+        _, used = run_measured(words, folder, environment)
+        rows.append(Row(count, used.cpu_s, used.memory_mb))
     return rows
 
 

@@ -1,8 +1,8 @@
 """Times whole commands next to an older version, and says what takes their time: `make bench-waits`.
 
 Each round runs every command of both versions once, so that a slowdown of the machine affects both. Ratios
-are medians over rounds. Shares are those of a run that samples its main thread every 2 ms: each sample counts
-for the innermost package of ours on the stack, or for imports.
+are medians over rounds. Shares are of processor time, in a run that samples the main thread of each process
+every 2 ms: a sample counts for the innermost package of ours on the stack, or for imports.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.growth import Row, measure, write
+from benchmarks.processes import Used, run_measured
 
 __all__ = ["main", "older_source", "processor_seconds"]
 
@@ -35,8 +35,8 @@ _MODELS: Mapping[str, str] = {
 }
 #: Commands without a model.
 _SHORT = ("devices", "rules", "ops")
-#: The models that variants are made of: others have weights of hundreds of megabytes.
-_SMALL = ("sample", "nmp", "crepe")
+#: The models whose weights the corpus has.
+_WHOLE = ("sample", "nmp", "crepe")
 #: Commands of each model.
 _COMMANDS = (
     "inspect MODEL",
@@ -57,17 +57,18 @@ _PARTS: Mapping[str, str] = {
     "ops": "conversion",
     "runtime": "conversion",
     "runtime.engines": "sessions",
+    "measure": "sessions",
     "planning": "planning",
     "reports": "rendering",
     "cli": "rendering",
-    "base": "child processes",
+    "studies.variants": "compression",
 }
-_SHOWN = ("import", "reading", "conversion", "sessions", "planning", "rendering", "child processes", "other")
-#: Samples the stack of the main thread while the command runs; the last argument is the file for the counts.
-_SAMPLED = """
-import json, sys, threading, time
+_SHOWN = ("import", "reading", "conversion", "sessions", "planning", "rendering", "compression", "other")
+#: The `sitecustomize` of sampled processes. Each sample counts the processor time since the one before.
+_SAMPLING = """
+import json, os, sys, threading, time
 from collections import Counter
-counts, main, package = Counter(), threading.main_thread().ident, "/coremlscope/"
+folder, main, package = os.environ["SAMPLES"], threading.main_thread().ident, "/coremlscope/"
 def room():
     frame = sys._current_frames().get(main)
     while frame is not None:
@@ -79,17 +80,20 @@ def room():
         frame = frame.f_back
     return ""
 def sample():
+    seconds, before, rounds = Counter(), 0.0, 0
     while True:
-        counts[room()] += 1
+        now, rounds = time.process_time(), rounds + 1
+        seconds[room()] += now - before
+        before = now
+        if rounds % 10 == 0:
+            with open(f"{folder}/{os.getpid()}.new", "w") as opened:
+                json.dump(seconds, opened)
+            os.replace(opened.name, f"{folder}/{os.getpid()}.json")
         time.sleep(0.002)
-sys.argv[1:], file = sys.argv[1:-1], sys.argv[-1]
-threading.Thread(target=sample, daemon=True).start()
-from coremlscope.cli import main as run
-try:
-    run(sys.argv[1:])
-finally:
-    with open(file, "w", encoding="utf-8") as opened:
-        json.dump(counts, opened)
+def start():
+    threading.Thread(target=sample, daemon=True).start()
+os.register_at_fork(after_in_child=start)
+start()
 """
 
 
@@ -101,14 +105,14 @@ class Wait:
         command: The command.
         model: The name of the model; empty for none.
         words: The arguments.
-        taken: Seconds of processors, and seconds, of the older version and of this one, by round.
+        taken: What the older version and this one used, by round.
         shares: What this version spends its time on.
     """
 
     command: str
     model: str
     words: tuple[str, ...]
-    taken: list[tuple[tuple[float, float], tuple[float, float]]] = field(default_factory=list)
+    taken: list[tuple[Used, Used]] = field(default_factory=list)
     shares: dict[str, float] = field(default_factory=dict)
 
 
@@ -118,35 +122,29 @@ def _waits(folder: Path, wanted: Sequence[str]) -> Iterator[Wait]:
     sample = folder / "sample.mlpackage"
     write_sample(sample, overwrite=True)
     models = {"sample": sample, **{name: _CORPUS / path for name, path in _MODELS.items()}}
-    for command in _SHORT:
+    for command in () if wanted else _SHORT:
         yield Wait(command=command, model="", words=(command,))
     for name, path in models.items():
         for command in _COMMANDS if path.exists() else ():
-            if command.startswith("what-if") and name not in _SMALL:
+            if command.startswith(("what-if", "verify")) and name not in _WHOLE:
                 continue
             if not wanted or any(one in f"{name}: {command}" for one in wanted):
                 words = (str(path) if word == "MODEL" else word for word in command.split())
                 yield Wait(command=command, model=name, words=tuple(words))
 
 
-def _run(source: Path, start: Sequence[str], words: Sequence[str], after: Sequence[str] = ()) -> int:
-    """Runs a command in a folder of its own; returns its exit code."""
+def _run(paths: Sequence[Path], words: Sequence[str], **more: str) -> tuple[int, Used]:
+    """Runs a command in a folder of its own; returns its exit code and what it used."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "PYTHONPATH": str(source), "COREMLSCOPE_CACHE": f"{folder}/cache"}
-        quiet = subprocess.DEVNULL
-        line = [sys.executable, *start, *words, *after]
-        done = subprocess.run(line, env=environment, cwd=folder, check=False, stdout=quiet, stderr=quiet)
-        return done.returncode
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), **more}
+        environment["COREMLSCOPE_CACHE"] = f"{folder}/cache"
+        return run_measured([sys.executable, "-m", "coremlscope", *words], Path(folder), environment)
 
 
-def _seconds(source: Path, words: Sequence[str], codes: Collection[int]) -> tuple[float, float] | None:
-    """The processor seconds of a command and its children, and its seconds; None where it fails."""
-    before, begun = os.times(), time.perf_counter()
-    if _run(source, ["-m", "coremlscope"], words) not in codes:
-        return None
-    after, ended = os.times(), time.perf_counter()
-    used = after.children_user - before.children_user + after.children_system - before.children_system
-    return used, ended - begun
+def _used(source: Path, words: Sequence[str], codes: Collection[int]) -> Used | None:
+    """What a command used; None where it fails."""
+    code, used = _run([source], words)
+    return used if code in codes else None
 
 
 def processor_seconds(source: Path, words: Sequence[str], codes: Collection[int] = (0,)) -> float:
@@ -157,10 +155,10 @@ def processor_seconds(source: Path, words: Sequence[str], codes: Collection[int]
         words: The arguments of the command.
         codes: The exit codes that it may have.
     """
-    taken = _seconds(source, words, codes)
-    if taken is None:
+    used = _used(source, words, codes)
+    if used is None:
         raise SystemExit(f"{' '.join(words)} failed")
-    return taken[0]
+    return used.cpu_s
 
 
 def older_source(commit: str, folder: Path) -> Path:
@@ -178,17 +176,25 @@ def _compile(source: Path) -> None:
 
 
 def _shares(source: Path, words: Sequence[str], folder: Path) -> dict[str, float]:
-    counts, file = Counter[str](), folder / "samples.json"
-    if _run(source, ["-c", _SAMPLED], words, [str(file)]):
-        return {}
-    for module, count in json.loads(file.read_text(encoding="utf-8")).items():
-        two = ".".join(module.split(".")[:2])
-        part = module if module == "import" else _PARTS.get(two) or _PARTS.get(module.split(".")[0], "other")
-        counts[part] += count
-    return {part: count / counts.total() for part, count in counts.items()}
+    seconds, samples = Counter[str](), Path(tempfile.mkdtemp(dir=folder))
+    (samples / "sitecustomize.py").write_text(_SAMPLING, encoding="utf-8")
+    _run([samples, source], words, SAMPLES=str(samples))
+    for file in samples.glob("*.json"):
+        for module, used in json.loads(file.read_text(encoding="utf-8")).items():
+            two = ".".join(module.split(".")[:2])
+            part = (
+                module if module == "import" else _PARTS.get(two) or _PARTS.get(module.split(".")[0], "other")
+            )
+            seconds[part] += used
+    return {part: used / seconds.total() for part, used in seconds.items()}
 
 
 def _grown(rows: Sequence[Row]) -> Iterator[str]:
+    if not rows:
+        return
+    yield ""
+    yield "How an estimate for one device grows, with all settings ([drawn](speed.md#how-planning-grows)):"
+    yield ""
     yield "| operations | CPU, s | memory, MB |"
     yield "|--:|--:|--:|"
     for row in rows:
@@ -213,18 +219,22 @@ def _table(waits: Sequence[Wait], rounds: int) -> Iterator[str]:
         "before, s",
         "now, s",
         "ratio",
+        "memory before, MB",
+        "memory, MB",
+        "ratio",
         *_SHOWN,
     )
     yield f"| {' | '.join(columns)} |"
-    yield "|---|---|" + "--:|" * (6 + len(_SHOWN))
+    yield "|---|---|" + "--:|" * (9 + len(_SHOWN))
     for wait in waits:
-        if len(wait.taken) < rounds:
-            continue
         cells = []
-        for kind in (0, 1):
+        if len(wait.taken) < rounds:
+            yield f"| {wait.model} | `{wait.command}` |{' failed |' * (9 + len(_SHOWN))}"
+            continue
+        for kind, places in enumerate((2, 2, 0)):
             before, now = ([pair[version][kind] for pair in wait.taken] for version in (0, 1))
             ratio = statistics.median(own / old for old, own in zip(before, now, strict=True))
-            cells += [f"{statistics.median(before):.2f}", f"{statistics.median(now):.2f}", f"{ratio:.2f}"]
+            cells += [f"{statistics.median(one):.{places}f}" for one in (before, now)] + [f"{ratio:.2f}"]
         cells += [f"{wait.shares.get(part, 0):.0%}" for part in _SHOWN]
         yield f"| {wait.model} | `{wait.command}` | {' | '.join(cells)} |"
 
@@ -244,25 +254,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         waits = list(_waits(folder, options.only))
         for _ in range(options.rounds):
             for wait in waits:
-                before, now = (_seconds(source, wait.words, (0,)) for source in sources)
+                before, now = (_used(source, wait.words, (0,)) for source in sources)
                 if before is not None and now is not None:
                     wait.taken.append((before, now))
         for wait in waits:
             wait.shares.update(_shares(sources[1], wait.words, folder))
-        grown = measure(sources[1], folder)
-    lines = [
-        *_table(waits, options.rounds),
-        "",
-        "How an estimate for one device grows, with all settings ([drawn](speed.md#how-planning-grows)):",
-        "",
-        *_grown(grown),
-    ]
+        grown = [] if options.only else measure(sources[1], folder)
+    lines = [*_table(waits, options.rounds), *_grown(grown)]
     print(*lines, sep="\n")
     if options.page is not None:
         head = (
             f"# Waits\n\nWritten by `make bench-waits`: whole commands, of the version {options.older} and of"
-            f" this one in turn, without a cache. Rounds: {options.rounds}. Shares are of this version's"
-            " time.\n\n"
+            f" this one in turn, without a cache. Rounds: {options.rounds}. Memory is that of the largest"
+            " process. Shares are of this version's processor time.\n\n"
         )
         options.page.write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
         write(grown)
