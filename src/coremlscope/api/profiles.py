@@ -181,7 +181,7 @@ def _profile(request: _Request, keeps_failed: bool) -> Profile:
     from coremlscope.api.assemble import assemble
     from coremlscope.api.core_ml_plans import with_plans_of_this_mac
     from coremlscope.api.own_measurements.using import forecast_profiled
-    from coremlscope.measure.contract import MeasuredModel, resolve_settings
+    from coremlscope.measure.contract import MeasuredModel, prepare, resolve_settings
     from coremlscope.measure.generation import measure_generation
     from coremlscope.measure.partial import ends_work, interrupted, is_interrupted
     from coremlscope.measure.settings import measure_settings
@@ -195,6 +195,7 @@ def _profile(request: _Request, keeps_failed: bool) -> Profile:
             settings = [
                 msgspec.structs.replace(first, compute_units=units) for units in request.compute_units
             ]
+            prepare(runs, model, settings[0], inputs)
             subject = MeasuredModel.of(model, first)
             forecast, remarks = forecast_profiled(subject, first, request.devices)
             findings += remarks

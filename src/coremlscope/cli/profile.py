@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _EPILOG = """\
 Compilation (binding, lowering and building the session, cold each time), loading what was
 compiled, and prediction are each repeated; warm-ups are dropped. Compilations and loads have
-10 s each, and predictions end once their median is known within 1 %; a number that is given is
+2 s each, and predictions end once their median is known within 1 %; a number that is given is
 kept exactly. Times of operations come from the engine's own profiler. The engine runs in a
 process of its own: what was measured before it crashed, reached a limit or was interrupted by
 Ctrl-C is kept, and reports call it partial. If the model cannot be run, the reports of -o and

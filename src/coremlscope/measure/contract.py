@@ -108,6 +108,20 @@ def resolve_settings(model: Model, settings: Settings, inputs: Mapping[str, Any]
     )
 
 
+def prepare(measurer: Measurer, model: Model, settings: Settings, inputs: Mapping[str, Any]) -> None:
+    """Lets a measurer that can begin its next measurement while the model is described and planned.
+
+    Args:
+        measurer: What measures.
+        model: The model.
+        settings: The settings of the measurement, resolved.
+        inputs: Values of inputs by name.
+    """
+    begin = getattr(measurer, "prepare", None)
+    if begin is not None:
+        begin(model, settings, inputs)
+
+
 def note_seconds(progress: Progress | None, phase: str, seconds: Sequence[float]) -> None:
     """Passes the seconds of repetitions to the method `sampled` of what shows progress, if it has one."""
     sampled = getattr(progress, "sampled", None)

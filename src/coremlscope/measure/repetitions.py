@@ -1,6 +1,6 @@
 """How often phases are repeated where their number is left open, and remarks on fewer repetitions.
 
-Compilations, and then loads, have 10 s: one more begins only if it fits. Predictions end once their median is
+Compilations, and then loads, have 2 s: one more begins only if it fits. Predictions end once their median is
 known within 1 % (`engines.sampling.is_settled`), or after 30 s. A number that is given is kept exactly.
 """
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 #: The most repetitions of each phase where their number is left open.
-_MOST = {"compile": 10, "load": 10, "predict": 50}
+_MOST = {"compile": 5, "load": 5, "predict": 50}
 _VERBS = {"compile": "compiled", "load": "loaded", "predict": "predicted"}
 
 

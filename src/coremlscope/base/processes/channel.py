@@ -78,4 +78,6 @@ def jobs() -> Iterator[Any]:
     open_channel()
     # The parent gets the signal, too, and decides what becomes of the result.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return (pickle.loads(Path(line.strip()).read_bytes()) for line in iter(sys.stdin.readline, ""))
+    # Without a buffer, the next line is left to `limits.end_with_parent`.
+    lines = open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # noqa: SIM115
+    return (pickle.loads(Path(line.strip().decode()).read_bytes()) for line in iter(lines.readline, b""))

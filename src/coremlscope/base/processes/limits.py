@@ -63,17 +63,20 @@ def peak_memory_bytes() -> int | None:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def end_with_parent(before: Callable[[], object] = lambda: None) -> None:
+def end_with_parent(
+    before: Callable[[], object] = lambda: None, told: Callable[[], object] = lambda: None
+) -> None:
     """Ends this process when its parent closes the standard input, or ends itself.
 
     Args:
         before: Called just before the end.
+        told: Called when the parent sends something.
     """
 
     def follow() -> None:
         with suppress(OSError):
             while os.read(sys.stdin.fileno(), 1024):
-                pass
+                told()
         with suppress(OSError):
             before()
         os._exit(0)

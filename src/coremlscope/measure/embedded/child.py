@@ -1,7 +1,8 @@
 """The child process that runs an embedded engine, and sends what it finds to its parent.
 
-The first line of its standard input names the file of a `ProcessRequest`. The standard input stays open
-as long as the parent wants the result. When it closes, the child sends what it has and exits.
+The first line of its standard input names the file of a `ProcessRequest`. A second one says that the model to
+measure is described, and that the parent leaves the processors alone from now on. The standard input stays
+open as long as the parent wants the result. When it closes, the child sends what it has and exits.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def main() -> int:
         return 0
     hold_to_limits(request.time_s, request.memory_bytes)
     report = Report()
-    end_with_parent(report.flush)
+    end_with_parent(report.flush, report.told.set)
     try:
         request.work(report, **request.arguments)
     except Exception as error:
@@ -73,18 +74,20 @@ def measure(
     engine: str,
     threads: int | None,
     model: Path,
-    subject: Mapping[str, Any],
+    subject: Path,
     settings: Any,
     inputs: Mapping[str, Any],
 ) -> None:
     """Measures a model, and sends the measurement.
+
+    The model is read and compiled for the first time while the parent describes it. All else waits for that.
 
     Args:
         report: Sends repetitions.
         engine: The engine.
         threads: Threads that work on one operation; None for one per physical core.
         model: The model's file or folder.
-        subject: The other fields of `contract.MeasuredModel`.
+        subject: The file with the other fields of `contract.MeasuredModel`, which the parent writes.
         settings: The settings.
         inputs: Values of inputs by name.
     """
@@ -92,12 +95,22 @@ def measure(
     from coremlscope.measure.contract import MeasuredModel
     from coremlscope.measure.embedded.measurer import EngineMeasurer
     from coremlscope.runtime.engines import engine as engine_of
+    from coremlscope.runtime.engines.host import physical_cores
+
+    def note(phase: str, seconds: float) -> None:
+        report.send_repetition(phase, seconds)
+        report.told.wait()
+
+    def described() -> MeasuredModel:
+        return MeasuredModel(model=whole, **pickle.loads(subject.read_bytes()))
 
     runs = engine_of(engine)
     send(runtime={"id": runs.name, "name": runs.title, "version": runs.version})
-    measurer = EngineMeasurer(engine=runs, threads=threads, on_repetition=report.send_repetition)
-    whole = MeasuredModel(model=container.read(model), **subject)
-    measured = measurer.measure(whole, settings, inputs=inputs, progress=report.progress)
+    measurer = EngineMeasurer(engine=runs, threads=threads, on_repetition=note)
+    whole = container.read(model)
+    if physical_cores() < 2:
+        report.told.wait()
+    measured = measurer.measure_model(whole, described, settings, inputs=inputs, progress=report.progress)
     report.flush()
     send(measurement=msgspec.structs.replace(measured, peak_memory_bytes=peak_memory_bytes()))
 
@@ -127,9 +140,14 @@ def call(
 
 
 class Report:
-    """Sends repetitions to the parent, several at a time."""
+    """Sends repetitions to the parent, several at a time.
+
+    Attributes:
+        told: Set when the parent has sent a second line.
+    """
 
     def __init__(self) -> None:
+        self.told = threading.Event()
         self._lock = threading.Lock()
         self._phase, self._done, self._total = "", 0, 0
         self._seconds: list[float] = []

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from coremlscope.base.errors import EngineError
+from coremlscope.base.errors import CoremlscopeError, EngineError
 from coremlscope.base.processes.child import ChildLimits
 from coremlscope.measure.contract import MeasuredModel, Progress, note_seconds, now
 from coremlscope.measure.embedded import child as engine_child
@@ -47,6 +47,8 @@ class IsolatedMeasurer:
     limits: ChildLimits = field(default_factory=ChildLimits)
     command: Sequence[str] = CHILD
     _ready: EngineProcess | None = None
+    #: What the process was asked for.
+    _asked: tuple[Model, Settings, Mapping[str, Any]] | None = None
 
     def __enter__(self) -> IsolatedMeasurer:
         with suppress(EngineError):  # `measure` fails then, where the rest of the profile is kept.
@@ -56,6 +58,13 @@ class IsolatedMeasurer:
     def __exit__(self, *_: object) -> None:
         if self._ready is not None:
             self._ready.close()
+
+    def prepare(self, model: Model, settings: Settings, inputs: Mapping[str, Any]) -> None:
+        """Begins a measurement; see `contract.prepare`."""
+        if self._ready is not None and self._asked is None:
+            with suppress(CoremlscopeError):  # `measure` fails then.
+                self._ask(self._ready, model, settings, inputs)
+                self._asked = (model, settings, inputs)
 
     def measure(
         self,
@@ -79,9 +88,9 @@ class IsolatedMeasurer:
         before = conditions()
         options = EngineOptions(self.threads)
         reply = _MeasurementReply(progress)
-        request = self._request(subject, settings, inputs or {})
-        with self._process() as process:
-            process.ask(engine_child.measure, self.limits, **request)
+        fields = {name: getattr(subject, name) for name in subject.__struct_fields__ if name != "model"}
+        with self._process(subject.model, settings, {} if inputs is None else inputs) as process:
+            process.describe(fields)
             error = process.follow(reply, self.limits)
         if reply.measurement is not None:
             measured = decode(reply.measurement, Measurement)
@@ -137,23 +146,34 @@ class IsolatedMeasurer:
         )
         return taken
 
-    def _request(
-        self, subject: MeasuredModel, settings: Settings, inputs: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        fields = (f for f in subject.__struct_fields__ if f != "model")
-        return {
-            "engine": self.engine,
-            "threads": self.threads,
-            "model": file_of(subject.model),
-            "subject": {name: getattr(subject, name) for name in fields},
-            "settings": settings,
-            "inputs": inputs,
-        }
+    def _ask(
+        self, process: EngineProcess, model: Model, settings: Settings, inputs: Mapping[str, Any]
+    ) -> None:
+        process.ask(
+            engine_child.measure,
+            self.limits,
+            engine=self.engine,
+            threads=self.threads,
+            model=file_of(model),
+            subject=process.described,
+            settings=settings,
+            inputs=inputs,
+        )
 
     @contextmanager
-    def _process(self) -> Iterator[EngineProcess]:
+    def _process(
+        self, model: Model, settings: Settings, inputs: Mapping[str, Any]
+    ) -> Iterator[EngineProcess]:
+        """Gives the process that measures, which was asked to."""
         process, self._ready = self._ready or take_process(self.command), None
+        asked, self._asked = self._asked, None
         try:
+            if asked is None:
+                self._ask(process, model, settings, inputs)
+            elif not (asked[0] is model and asked[1] == settings and asked[2] is inputs):
+                process.close()
+                process = take_process(self.command)
+                self._ask(process, model, settings, inputs)
             yield process
         finally:
             process.close()

@@ -66,11 +66,9 @@ from coremlscope.runtime.execution.wiring import input_functions
 #: Called with the phase and the seconds of each repetition, warm-ups included, outside the timing.
 OnRepetition = Callable[[str, float], object]
 
-#: Number of profiled runs: enough for a stable median, few enough for a small log of the profiler.
-_PROFILED_RUNS = 30
-_PROFILED_WARMUPS = 3
-#: The same where predictions may end early: so many seconds of runs, but at least so many runs.
-_PROFILED_S, _LEAST_PROFILED = 10.0, 5
+#: Numbers of profiled runs, and seconds of them from the least number on: enough for a stable median and its
+#: interval, few enough for a small log of the profiler.
+_LEAST_PROFILED, _MOST_PROFILED, _PROFILED_S = 9, 30, 2.0
 #: Ratio of the sum of groups to a prediction without the profiler, above which the profiler decides shares.
 _DECIDED = 1.5
 #: A measurement has many groups, several of whose medians would be outside a 95 % interval.
@@ -101,6 +99,26 @@ class EngineMeasurer(msgspec.Struct, frozen=True, kw_only=True):
         progress: Progress | None = None,
     ) -> Measurement:
         """Compiles, loads and runs a function repeatedly, and times each operation; see `Measurer`."""
+        return self.measure_model(subject.model, lambda: subject, settings, inputs=inputs, progress=progress)
+
+    def measure_model(
+        self,
+        model: Model,
+        described: Callable[[], MeasuredModel],
+        settings: Settings,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> Measurement:
+        """Measures a model that is described in the meantime; see `Measurer`.
+
+        Args:
+            model: The model.
+            described: Returns the model with its description, after all timing.
+            settings: The settings.
+            inputs: Values of inputs by name; absent ones are synthetic.
+            progress: Called after each repetition.
+        """
         engine = self.engine or default_engine()
         before = conditions()
         options = CompileOptions(
@@ -109,7 +127,7 @@ class EngineMeasurer(msgspec.Struct, frozen=True, kw_only=True):
             random_weights=settings.seed if settings.random_weights else None,
         )
         run = _Run(
-            model=replace_custom_layers(subject.model),
+            model=replace_custom_layers(model),
             settings=settings,
             options=options,
             clock=self.clock,
@@ -119,7 +137,7 @@ class EngineMeasurer(msgspec.Struct, frozen=True, kw_only=True):
         with scratch_folder() as name:
             compiled = run.compile(Path(name))
             loaded, executable = run.load(Path(name))
-            tensors = _tensors(subject.model, executable, settings, inputs or {})
+            tensors = _tensors(model, executable, settings, inputs or {})
             predicted, stages = run.predict(executable, tensors)
             parts = run.profile_nodes(executable, tensors, predicted, stages)
             ranges = run.round(Path(name), tensors) if settings.precision == "fp16" else None
@@ -137,7 +155,7 @@ class EngineMeasurer(msgspec.Struct, frozen=True, kw_only=True):
             after=conditions(),
             measured_at=now(),
         )
-        return _assemble(bare, subject, parts, ranges) if parts else _without_operations(bare)
+        return _assemble(bare, described(), parts, ranges) if parts else _without_operations(bare)
 
     def time_interleaved(
         self,
@@ -288,12 +306,9 @@ class _Run:
 
     def _profiled_runs(self, predicted: Samples) -> tuple[int, int]:
         """Returns the number of profiled runs, and of warm-ups before them."""
-        runs = min(self.settings.iterations, _PROFILED_RUNS)
-        if "predict" not in self.settings.early:
-            return runs, _PROFILED_WARMUPS
         fitting = int(_PROFILED_S / max(predicted.statistics.median, 1e-9))
-        runs = min(runs, max(fitting, _LEAST_PROFILED))
-        return runs, min(_PROFILED_WARMUPS, -(-runs // 10))
+        runs = min(len(predicted.seconds), max(fitting, _LEAST_PROFILED), _MOST_PROFILED)
+        return runs, -(-runs // 10)
 
     def round(self, folder: Path, tensors: Mapping[str, Array]) -> tuple[OpRange, ...]:
         """Predicts once with results rounded to fp16, after all timing."""

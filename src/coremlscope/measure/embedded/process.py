@@ -185,6 +185,19 @@ class EngineProcess:
             raise temporary_error(error) from error
         self._child.send(str(file))
 
+    @property
+    def described(self) -> Path:
+        """The file of the description of the model to measure."""
+        return self.folder / "described"
+
+    def describe(self, fields: Mapping[str, Any]) -> None:
+        """Sends the description of the model to measure; see `engine_child.measure`."""
+        try:
+            write_draft(self.described, pickle.dumps(fields))
+        except OSError as error:
+            raise temporary_error(error) from error
+        self._child.send("")
+
     def follow(self, reply: ProcessReply, limits: ChildLimits) -> CoremlscopeError | KeyboardInterrupt | None:
         """Collects the messages; returns what ended the process early, or None."""
         try:

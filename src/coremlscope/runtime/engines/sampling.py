@@ -17,7 +17,7 @@ _LEAST_WARMUPS = 2
 MOST_WARMUPS = 20
 
 #: Seconds that compilations, and then loads, may take where their number is left open.
-PHASE_BUDGET_S = 10.0
+PHASE_BUDGET_S = 2.0
 #: When predictions may end early: they are at least so many, take at least so long, and the interval of their
 #: median at this level ends within this share of the median on either side; or they take the longest time.
 #: Fewer than six samples have no interval at any useful level.
