@@ -45,7 +45,7 @@ def summarize(samples: Sequence[float]) -> Statistics:
     import numpy as np  # takes a third of the start of verbs that summarize nothing
 
     values = np.asarray(samples, dtype=np.float64)
-    median, p95, p99 = (float(v) for v in np.percentile(values, (50, 95, 99)))
+    median, p95, p99 = (_quantile(sorted(samples), share) for share in (0.5, 0.95, 0.99))
     return Statistics(
         count=len(values),
         min=float(values.min()),
@@ -73,8 +73,6 @@ def median_interval(samples: Sequence[float], level: float) -> tuple[float, floa
     Returns:
         The ends, or None if there are too few samples for this level.
     """
-    import numpy as np
-
     count = int(_effective_sample_size(samples))
     below, tail = -1, _binomial(count, 0)
     while 2 * tail <= 1 - level:
@@ -84,8 +82,17 @@ def median_interval(samples: Sequence[float], level: float) -> tuple[float, floa
         return None
     # The order statistic with `below` smaller samples, scaled to the effective sample size.
     share = below / (count - 1)
-    low, high = np.percentile(samples, (100 * share, 100 * (1 - share)))
-    return float(low), float(high)
+    ordered = sorted(samples)
+    return _quantile(ordered, share), _quantile(ordered, 1 - share)
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    """Interpolates linearly between two samples, as `numpy.quantile` does, which imports more of NumPy."""
+    place = (len(ordered) - 1) * share
+    below = math.floor(place)
+    low, high = float(ordered[below]), float(ordered[min(below + 1, len(ordered) - 1)])
+    part, step = place - below, high - low
+    return low + step * part if part < 0.5 else high - step * (1 - part)  # exact at both ends
 
 
 def _binomial(count: int, heads: int) -> float:

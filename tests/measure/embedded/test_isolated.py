@@ -10,6 +10,7 @@ import threading
 import time
 from pathlib import Path
 
+import msgspec.structs
 import numpy as np
 import pytest
 
@@ -209,6 +210,52 @@ def test_a_process_that_is_started_early_measures_or_is_ended(monkeypatch: pytes
     with started_early(True):
         assert take_process(("another", "command")) not in ended
     assert len(ended) == 1
+
+
+#: A process that says when its first line arrives, and ends after the second one.
+LISTEN = """
+import sys
+from coremlscope.base.processes.channel import jobs, send
+from coremlscope.measure.embedded.child import ProcessRequest
+settings = next(jobs()).arguments["settings"]
+send(phase="load", done=1, total=1, seconds=[settings.iterations])
+sys.stdin.buffer.read(1)
+send(phase="predict", done=1, total=1, seconds=[1.0])
+"""
+
+
+def test_a_measurement_begins_before_the_model_is_described(sample: Path) -> None:
+    subject, settings = subject_of(sample)
+    other = msgspec.structs.replace(settings, iterations=7)
+    for asked in (settings, other):
+        inputs: dict[str, object] = {}
+        with scripted(LISTEN) as measurer:
+            measurer.prepare(subject.model, settings, inputs)
+            process = measurer._ready
+            assert process is not None
+            measured = measurer.measure(subject, asked, inputs=inputs)
+        # What was begun for other settings is not used.
+        assert measured.phases["load"].samples_s == (asked.iterations,)
+        assert measured.phases["predict"].samples_s == (1.0,)
+        assert not process.folder.exists()
+
+
+def test_only_the_first_compilation_runs_before_the_model_is_described(sample: Path) -> None:
+    subject, settings = subject_of(sample)
+    inputs: dict[str, object] = {}
+    with IsolatedMeasurer() as measurer:
+        measurer.prepare(subject.model, settings, inputs)
+        process = measurer._ready
+        assert process is not None
+        give_up = time.monotonic() + 60
+        while not (written := list(process.folder.rglob("compiled.json"))) and time.monotonic() < give_up:
+            time.sleep(0.01)
+        before = written[0].stat().st_mtime_ns
+        time.sleep(0.3)
+        assert written[0].stat().st_mtime_ns == before
+        measured = measurer.measure(subject, settings, inputs=inputs)
+    assert measured.partial is None
+    assert len(measured.status) == len(subject.ops)
 
 
 def test_errors_arrive_as_they_are(sample: Path) -> None:

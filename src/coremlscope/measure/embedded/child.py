@@ -7,6 +7,7 @@ open as long as the parent wants the result. When it closes, the child sends wha
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
 import threading
@@ -51,6 +52,8 @@ def main() -> int:
     from coremlscope.measure.embedded.measurer import EngineMeasurer
     from coremlscope.runtime.engines import engine
 
+    for module in ("numpy.random", "PIL.Image"):  # for inputs
+        importlib.import_module(module)
     del container, EngineMeasurer
     with suppress(ImportError):
         engine().preload()
