@@ -268,6 +268,29 @@ class TestCompiled:
                 loaded.predict({"x": _X})["y"], converted_models.mlp_result(_X), rtol=1e-5, atol=1e-6
             )
 
+    def test_packages_are_cached_unless_they_are_temporary(
+        self, mlp: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (temporary := tmp_path / "temporary").mkdir()
+        monkeypatch.setattr("tempfile.tempdir", str(temporary))
+        monkeypatch.setenv("COREMLSCOPE_CACHE", str(tmp_path / "cache"))
+        ct.models.MLModel(str(shutil.copytree(mlp, temporary / "m.mlpackage")))
+        assert default_cache().entries() == []
+        path = shutil.copytree(mlp, tmp_path / "m.mlpackage")
+        ct.models.MLModel(str(path))
+        assert [entry.name for entry in default_cache().entries()] == ["m.mlmodelc"]
+        assert list(temporary.rglob("*.mlmodelc")) == []
+        with monkeypatch.context() as patch:
+            patch.setattr(predictor, "compile_model", None)
+            loaded = ct.models.MLModel(str(path)).predict({"x": _X})["y"]
+        np.testing.assert_allclose(loaded, converted_models.mlp_result(_X), rtol=1e-5, atol=1e-6)
+        # Other weights in a file of the same name are another model.
+        (weights,) = path.rglob("weight.bin")
+        content = bytearray(weights.read_bytes())
+        content[-64:] = bytes(64)
+        weights.write_bytes(content)
+        assert not np.allclose(ct.models.MLModel(str(path)).predict({"x": _X})["y"], loaded)
+
     def test_loads_without_a_writable_cache(
         self, mlp: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

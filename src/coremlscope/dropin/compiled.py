@@ -53,20 +53,23 @@ def compile_loaded(model: ir.Model, folder: Path) -> Path:
         folder: The folder that `copy_model` or `store_bytes` returned.
 
     Returns:
-        The `.mlmodelc` folder, in which files are hard links where the file system supports them.
+        The `.mlmodelc` folder, in a temporary folder of its own. Files are hard links where the file system
+        supports them.
 
     Raises:
         ModelError: A weight file is damaged.
         OSError: The folder cannot be written.
     """
     source = locate_source(folder)
-    with _removed_after_error(new_scratch(f"{source.stem}-", SUFFIX)) as compiled:
+    with _removed_after_error(new_scratch()) as scratch:
+        compiled = scratch / f"{source.stem}{SUFFIX}"
+        compiled.mkdir()
         compile_into(model, source, compiled, source.stem, link_or_copy)
     return compiled
 
 
 def copy_model(path: Path) -> Path:
-    """Copies a model into a new temporary folder that can be read as a compiled model.
+    """Copies a model into a folder that can be read as a compiled model, in a temporary folder of its own.
 
     Weights are hard links where the file system supports them.
 
@@ -76,7 +79,9 @@ def copy_model(path: Path) -> Path:
     """
     if container.sniff(path) is None:
         container.read(path)  # Raises an error that describes the problem.
-    with _removed_after_error(new_scratch(f"{path.stem}-", SUFFIX)) as folder:
+    with _removed_after_error(new_scratch()) as scratch:
+        folder = scratch / f"{path.stem}{SUFFIX}"
+        folder.mkdir()
         write_source(container.on_disk(path), folder, _share_weights)
     return folder
 

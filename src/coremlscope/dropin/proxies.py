@@ -26,7 +26,7 @@ from coremlscope.dropin.structure import model_structure
 from coremlscope.formats import container
 from coremlscope.formats.compiled.marker import is_own_compiled
 from coremlscope.formats.compiled.metadata import METADATA
-from coremlscope.runtime.execution.cache import default_cache
+from coremlscope.runtime.execution.cache import default_cache, is_temporary
 from coremlscope.runtime.execution.pipeline import open_predictor
 
 __all__ = ["AssetProxy", "ComputePlanProxy", "ModelProxy"]
@@ -79,7 +79,8 @@ class ModelProxy:
             start = time.perf_counter_ns()
             self._model = container.read(self._folder)
             check_accepted(self._model, loads=True)
-            cache = default_cache() if self._folder == source else None
+            # Converters load what they have written to a temporary package once.
+            cache = None if is_temporary(source) else default_cache()
             self._predictor = open_predictor(self._model, function_name or None, cache)
             weakref.finalize(self, self._predictor.close)
             self._predictor.prepare()
@@ -92,8 +93,8 @@ class ModelProxy:
         return self._temporary(compiled.copy_model(source))
 
     def _temporary(self, folder: Path) -> Path:
-        """Marks a folder for removal with this object."""
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        """Marks a folder for removal with this object, with the temporary folder around it."""
+        weakref.finalize(self, shutil.rmtree, folder.parent, ignore_errors=True)
         return folder
 
     def predict(self, data: Mapping[str, Any], state: StateProxy | None = None) -> dict[str, Any]:

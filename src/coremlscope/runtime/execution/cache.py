@@ -120,6 +120,11 @@ def _default_limit() -> int:
     return limit
 
 
+def is_temporary(path: Path) -> bool:
+    """Returns whether a path is in the folder for temporary files."""
+    return Path(tempfile.gettempdir()).resolve() in path.resolve().parents
+
+
 class CacheEntry(msgspec.Struct, frozen=True):
     """A cached folder.
 
@@ -173,7 +178,7 @@ class ArtefactCache:
                 return digest
         digest = digest_of_file(path)
         # A file that was written just now may be written again without another time of modification.
-        if time.time() - status.st_mtime > _SETTLED_S:
+        if time.time() - status.st_mtime > _SETTLED_S and not is_temporary(path):
             with contextlib.suppress(OSError, OutputError):
                 known.parent.mkdir(parents=True, exist_ok=True)
                 write_file(known, digest)
