@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from coremlscope.base.errors import EngineError
 from coremlscope.base.processes.child import ChildLimits
 from coremlscope.formats import container
 from coremlscope.measure.contract import MeasuredModel, resolve_settings
+from coremlscope.measure.embedded import fastest
 from coremlscope.measure.embedded.fastest import FastestMeasurer, Trial, race, try_engines
 from coremlscope.measure.scripted import ScriptedMeasurer
 from coremlscope.model.ir import Model
@@ -136,6 +139,29 @@ def test_engines_that_all_fail_are_an_error(subject: MeasuredModel, monkeypatch:
     monkeypatch.setattr("coremlscope.runtime.engines.onnxruntime.OnnxRuntimeEngine.build", fail)
     with pytest.raises(EngineError, match="no kernel"):
         try_engines(subject.model, _settings(subject), ("onnxruntime",), {}, 1)
+
+
+@pytest.mark.parametrize(("size", "most", "loads"), [(1 << 10, 2, "ab"), (1 << 20, 1, "aaba")])
+def test_large_models_are_tried_in_one_engine_at_a_time(
+    size: int, most: int, loads: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "weights.bin").write_bytes(bytes(size))
+    monkeypatch.setattr(fastest, "_LARGE_BYTES", 1 << 20)
+    monkeypatch.setattr(fastest, "_BUDGET_S", 0.0)
+    loaded: list[str] = []
+    held = {"now": 0, "most": 0}
+
+    @contextmanager
+    def load(name: str) -> Iterator[Callable[[], None]]:
+        loaded.append(name)
+        held["now"] += 1
+        held["most"] = max(held.values())
+        yield lambda: time.sleep(0.001 if name == "a" else 0.02)
+        held["now"] -= 1
+
+    trial = fastest._try_loaded(load, ("a", "b"), tmp_path / "weights.bin")
+    assert list(trial.medians) == ["a", "b"]
+    assert (held["most"], "".join(loaded)) == (most, loads)
 
 
 def _settings(subject: MeasuredModel) -> Settings:

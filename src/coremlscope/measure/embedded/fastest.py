@@ -6,7 +6,7 @@ import importlib.util
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,12 @@ import msgspec.structs
 from coremlscope.base.errors import EngineError
 from coremlscope.base.findings import Finding
 from coremlscope.base.processes.child import ChildLimits
+from coremlscope.base.scratch import scratch_folder
 from coremlscope.base.units import format_duration
 from coremlscope.measure.contract import MeasuredModel, Measurer, Progress
 from coremlscope.measure.embedded.interleaved import loaded
 from coremlscope.model.ir import Model
+from coremlscope.ops.program import WEIGHTS_FILE
 from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.statistics import median_interval
 from coremlscope.runtime.engines import ENGINES
@@ -34,6 +36,8 @@ _BLOCK_S, _LEAST_BLOCK = 0.05, 2
 #: the median ratio of two engines excludes 1, or is within this share of it: then either engine will do.
 _LEAST_ROUNDS, _MOST_ROUNDS, _BUDGET_S = 6, 60, 4.0
 _LEVEL, _TIE = 0.95, 0.015
+#: Two engines with weights of at least so many bytes would take half as much memory again as the larger one.
+_LARGE_BYTES = 64 << 20
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -77,14 +81,18 @@ def race(
         order = list(runners)
         # A runner's time may depend on the one before it.
         for name in order if number % 2 else reversed(order):
-            known = blocks[name][-1] if blocks[name] else _BLOCK_S
-            count = max(_LEAST_BLOCK, int(_BLOCK_S / known)) if known > 0 else _LEAST_BLOCK
-            blocks[name].append(statistics.median(sample(runners[name], count, 1, clock=clock).seconds))
+            blocks[name].append(_time_block(runners[name], blocks[name], clock))
         if len(order) < 2 or clock() - began > _BUDGET_S:
             break
         if number + 1 >= _LEAST_ROUNDS and _is_clear(list(blocks.values())):
             break
     return blocks
+
+
+def _time_block(runner: Callable[[], object], before: Sequence[float], clock: Clock) -> float:
+    known = before[-1] if before else _BLOCK_S
+    count = max(_LEAST_BLOCK, int(_BLOCK_S / known)) if known > 0 else _LEAST_BLOCK
+    return statistics.median(sample(runner, count, 1, clock=clock).seconds)
 
 
 def _is_clear(blocks: Sequence[Sequence[float]]) -> bool:
@@ -123,21 +131,61 @@ def try_engines(
         given = {"file": file_of(model), "settings": settings, "engines": engines, "inputs": inputs}
         trial: Trial = call_isolated(_try_file, {**given, "threads": threads}, limits=limits)
         return trial
+    with scratch_folder() as scratch:
+        compiled = Path(scratch) / "compiled"
+
+        def load(name: str) -> AbstractContextManager[Callable[[], None]]:
+            return loaded(model, settings, engine_of(name), EngineOptions(threads), inputs, compiled)
+
+        return _try_loaded(load, engines, compiled / WEIGHTS_FILE)
+
+
+def _try_loaded(
+    load: Callable[[str], AbstractContextManager[Callable[[], None]]], engines: Sequence[str], weights: Path
+) -> Trial:
+    """Tries engines at the same time, or in turn if the file of weights is large."""
     runners: dict[str, Callable[[], object]] = {}
     failed: dict[str, EngineError] = {}
+    blocks: dict[str, list[float]] = {}
     with ExitStack() as stack:
         for name in engines:
             try:
-                held = loaded(model, settings, engine_of(name), EngineOptions(threads), inputs)
-                runner = stack.enter_context(held)
+                runner = stack.enter_context(load(name))
                 runner()
-                runners[name] = runner
             except EngineError as error:
                 failed[name] = error
-        if not runners:
-            raise next(iter(failed.values()))
-        blocks = race(runners)
+                continue
+            runners[name] = runner
+            if weights.exists() and weights.stat().st_size >= _LARGE_BYTES:
+                break
+        else:
+            if runners:
+                blocks = race(runners)
+    if runners and not blocks:
+        _take_turns(load, [name for name in engines if name not in failed], blocks, failed)
+    if not blocks:
+        raise next(iter(failed.values()))
     return Trial(blocks, {name: error.message for name, error in failed.items()})
+
+
+def _take_turns(
+    load: Callable[[str], AbstractContextManager[Callable[[], None]]],
+    engines: Sequence[str],
+    blocks: dict[str, list[float]],
+    failed: dict[str, EngineError],
+) -> None:
+    """Times one engine after the other and back, so that a drift of the machine affects all of them."""
+    turns = [*engines, *reversed(engines[:-1])]
+    for name in turns:
+        try:
+            with load(name) as runner:
+                began, taken = time.perf_counter(), blocks.get(name, [])
+                runner()
+                while not taken or time.perf_counter() - began < _BUDGET_S / len(turns):
+                    taken.append(_time_block(runner, taken, time.perf_counter))
+                blocks[name] = taken
+        except EngineError as error:
+            failed[name] = error
 
 
 def _try_file(file: Path, **options: Any) -> Trial:
@@ -188,7 +236,7 @@ def _chosen(trial: Trial) -> Finding:
     best, *others = trial.medians
     rounds = len(trial.blocks[best])
     text = (
-        f"{engine_of(best).title} was chosen after an interleaved trial of {rounds} rounds: a prediction took"
+        f"{engine_of(best).title} was chosen after a trial of {rounds} rounds: a prediction took"
         f" {format_duration(trial.medians[best])}"
     )
     rest = [f"{engine_of(name).title} took {format_duration(trial.medians[name])}" for name in others]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -10,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from coremlscope.base.errors import CoremlscopeError
 from coremlscope.base.scratch import scratch_folder
 from coremlscope.measure.contract import Progress
 from coremlscope.model.features import dummy_values, to_tensors
@@ -19,7 +21,7 @@ from coremlscope.runtime.engines import engine as default_engine
 from coremlscope.runtime.engines.base import Engine, EngineOptions
 from coremlscope.runtime.engines.sampling import Clock, sample
 from coremlscope.runtime.execution.executable import CompileOptions
-from coremlscope.runtime.execution.pipeline import Runnable, compile_whole
+from coremlscope.runtime.execution.pipeline import Runnable, compile_whole, load_whole
 from coremlscope.runtime.execution.wiring import input_functions
 
 #: Number of rounds: enough for an interval of the median, few enough to be fast.
@@ -103,21 +105,44 @@ class _Runner(msgspec.Struct, frozen=True):
 
 @contextmanager
 def loaded(
-    model: Model, settings: Settings, engine: Engine, options: EngineOptions, inputs: Mapping[str, Any]
+    model: Model,
+    settings: Settings,
+    engine: Engine,
+    options: EngineOptions,
+    inputs: Mapping[str, Any],
+    folder: Path | None = None,
 ) -> Iterator[Callable[[], None]]:
-    """Compiles and loads a model, and gives what runs one prediction."""
-    with scratch_folder() as folder:
-        executable = compile_whole(
-            model,
-            Path(folder) / "compiled",
-            function=settings.function,
-            shapes=settings.shapes,
-            options=CompileOptions(
-                engine=engine,
-                engine_options=options,
-                random_weights=settings.seed if settings.random_weights else None,
-            ),
+    """Loads a model, and gives what runs one prediction.
+
+    Args:
+        model: The model.
+        settings: What is run.
+        engine: The engine.
+        options: The engine's options.
+        inputs: Values of inputs by name; absent ones are synthetic.
+        folder: That of the compiled model, also for other engines; it is compiled if there is none. None
+            for a temporary one.
+
+    Raises:
+        CoremlscopeError: The model cannot be run; see `contract.Measurer`.
+    """
+    with scratch_folder() as scratch:
+        compiled = folder or Path(scratch) / "compiled"
+        chosen = CompileOptions(
+            engine=engine,
+            engine_options=options,
+            random_weights=settings.seed if settings.random_weights else None,
         )
+        if compiled.exists():
+            executable = load_whole(compiled, model, options=chosen)
+        else:
+            try:
+                executable = compile_whole(
+                    model, compiled, function=settings.function, shapes=settings.shapes, options=chosen
+                )
+            except CoremlscopeError:
+                shutil.rmtree(compiled, ignore_errors=True)
+                raise
         try:
             bodies = input_functions(model, settings.function or None)
             synthetic = dummy_values(
