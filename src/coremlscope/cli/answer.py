@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import tempfile
 import webbrowser
 from pathlib import Path
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 #: The default devices for which ONNX Runtime's providers are compared: each costs a plan of every partition.
 _PROVIDER_DEVICES = 2
-#: Python searches for unreachable cycles so often; the objects of a model live until the end.
-_ALLOCATIONS = 200_000
 
 _EPILOG = """\
 The answer follows from the file, without running it. Without --device it is for a phone and a Mac of
@@ -69,7 +66,6 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.reports.answer_json import render_answers_json
     from coremlscope.reports.provider import provider_values
 
-    gc.set_threshold(_ALLOCATIONS)
     is_list = len(arguments.models) > 1
     if is_list:
         check_formats(arguments.output)

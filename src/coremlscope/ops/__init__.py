@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 from coremlscope.ops import (
@@ -75,6 +76,7 @@ def _table() -> Mapping[str, OpSpec]:
 OPS: Mapping[str, OpSpec] = _table()
 
 
+@functools.cache
 def traits_of(name: str) -> Trait:
     """The traits of an operation by Apple's name; none where it has no row.
 

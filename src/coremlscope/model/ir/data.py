@@ -177,6 +177,9 @@ class Constant(msgspec.Struct, frozen=True, eq=False):
 
     def item(self) -> bool | int | float | str:
         """Returns the content of a one-element constant as a Python scalar."""
+        if isinstance(self.data, Immediate) and self.data.array.size == 1:
+            scalar: bool | int | float | str = self.data.array.item()
+            return scalar
         value = self.data.numpy().reshape(-1)[0]
         return value if isinstance(value, str) else value.item()
 

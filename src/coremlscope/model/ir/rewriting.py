@@ -35,6 +35,8 @@ def constant_argument(op: Op, name: str, constants: Mapping[str, Constant]) -> C
 
 def names_read(op: Op) -> list[str]:
     """Returns the names of the values that an operation reads, those inside its blocks included."""
+    if not op.blocks:
+        return [one.name for given in op.inputs.values() for one in given if isinstance(one, Value)]
     readers = (op, *(inner for block in op.blocks for inner in block.walk()))
     given = (argument for one in readers for several in one.inputs.values() for argument in several)
     names = [one.name for one in given if isinstance(one, Value)]
@@ -69,6 +71,8 @@ def with_ops(function: Function, ops: Iterable[Op]) -> Function:
 
 
 def _renumber(op: Op, op_id: str) -> Op:
+    if op.id == op_id:
+        return op
     blocks = tuple(
         replace(
             block,

@@ -8,6 +8,7 @@ from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower
 from coremlscope.planning.advice import fusion, interface, layout, moves, precision, weights
 from coremlscope.planning.advice.rule import AdviceRule, FunctionView, Remark
 from coremlscope.planning.advice.wrong_values import CORE_ML_VALUE_RULES, VALUE_RULES
+from coremlscope.runtime.execution.binding import share
 from coremlscope.runtime.execution.wiring import bind_functions
 
 #: Raised by rules on the arguments of a damaged file.
@@ -29,6 +30,12 @@ def find_remarks(function: FunctionView) -> list[Remark]:
 
     A rule finds nothing where the arguments of a damaged file contradict each other.
     """
+    # The bound function is kept, and so is its address.
+    key = (find_remarks, id(function.bound), function.key)
+    return share(function.model, key, lambda: (_find_remarks(function), function.bound))[0]
+
+
+def _find_remarks(function: FunctionView) -> list[Remark]:
     found = []
     for rule in VALUE_RULES if function.model.content.is_core_ai else (*RULES, *CORE_ML_VALUE_RULES):
         try:

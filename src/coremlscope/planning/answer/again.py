@@ -126,7 +126,8 @@ class Again:
         functions, kernels = self.models.divide(model)
         if before is None or not functions:
             return None
-        placed = [place_units(one, self.device, self.setting) for one in functions]
+        is_advised = bool(self.advised)
+        placed = [place_units(one, self.device, self.setting, with_advice=is_advised) for one in functions]
         units = {id_: unit for one in placed for id_, unit in one.items()}
         after = kernels.under(self.device, self.setting, units)
         places = {kernel.name: place for place, kernel in enumerate(before.kernels.fused)}

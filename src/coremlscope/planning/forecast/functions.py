@@ -15,8 +15,10 @@ from coremlscope.planning.forecast.kernels import Kernels
 from coremlscope.planning.forecast.tabular import tabular_kernels
 from coremlscope.planning.forecast.unplanned import unestimated_stages
 from coremlscope.planning.patterns.rule import ProgramFacts
+from coremlscope.planning.placement.alike import Kinds
 from coremlscope.planning.placement.coreml_view import (
     CoreMLGraph,
+    lists_outputs,
     program_facts,
     view_function,
     view_operations,
@@ -37,7 +39,7 @@ class ModelFunction(FunctionView):
         self.is_main = function.is_main
         if self.is_network:
             self.bound = as_compiled(in_half_precision(self.bound))
-        self._graphs: dict[str, CoreMLGraph] = {}
+        self._graphs: dict[bool, CoreMLGraph] = {}
 
     @cached_property
     def facts(self) -> ProgramFacts:
@@ -52,12 +54,14 @@ class ModelFunction(FunctionView):
     def graph_on(self, system: OSRelease) -> CoreMLGraph:
         """Returns the function in the form that Core ML plans; Core AI plans it as it is, on every system."""
         core_ai = self.model.content.is_core_ai
-        key = "Core AI" if core_ai else str(system)
+        key = core_ai or lists_outputs(system)
         if key not in self._graphs:
             # The types of the inputs and outputs of a neural network need no casts.
             description = None if self.is_network else self.description
             self._graphs[key] = (
-                view_operations(self.bound) if core_ai else view_function(self.bound, system, description)
+                view_operations(self.bound)
+                if core_ai
+                else view_function(self.bound, system, description, share(None, (Kinds,), Kinds))
             )
         return self._graphs[key]
 

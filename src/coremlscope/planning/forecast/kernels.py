@@ -71,6 +71,19 @@ class Kernels:
         """The kernels as a table, which all devices share."""
         return KernelTable.of(self.fused)
 
+    @cached_property
+    def _places(self) -> Mapping[int, int]:
+        """The place of each kernel, by its address."""
+        return {id(kernel): place for place, kernel in enumerate(self.fused)}
+
+    def table_of(self, kernels: Sequence[Kernel]) -> KernelTable:
+        """Returns the table of other kernels, many of which are among its own."""
+        others = [kernel for kernel in kernels if id(kernel) not in self._places]
+        places = iter(range(len(self.fused), len(self.fused) + len(others)))
+        order = [self._places.get(id(kernel), -1) for kernel in kernels]
+        order = [next(places) if place < 0 else place for place in order]
+        return self.table.joined(KernelTable.of(others)).take(order)
+
     def structure(self) -> Structure:
         """Returns what the network consists of."""
         return structure_of(self.table, np.array([kernel.steps for kernel in self.fused], dtype=np.float64))
@@ -135,7 +148,7 @@ class Prediction:
     @cached_property
     def planned(self) -> Estimate:
         """The estimate of it, as planned."""
-        return self._price(self.work)
+        return self._price(self.work, with_notes=True)
 
     def estimate(
         self,
@@ -143,7 +156,7 @@ class Prediction:
         fused: Sequence[Kernel] | None = None,
         fewer_bytes: int = 0,
     ) -> Estimate:
-        """Estimates it.
+        """Estimates it; without notes where anything differs from the plan.
 
         Args:
             moved: Operations that run on other units than planned, or on none, which are gone.
@@ -152,7 +165,7 @@ class Prediction:
         """
         if not moved and fused is None and not fewer_bytes:
             return self.planned
-        return self._price(self._place(moved, fused, fewer_bytes))
+        return self._price(self._place(moved, fused, fewer_bytes), with_notes=False)
 
     def _place(
         self,
@@ -168,14 +181,19 @@ class Prediction:
             else list(self.units.items()),
             own.flows,
             own.cut,
-            own.table if fused is None else None,
+            own.table if fused is None else own.table_of(fused),
             max(own.converted_bytes - fewer_bytes, 0),
         )
 
-    def _price(self, work: Work) -> Estimate:
+    def _price(self, work: Work, *, with_notes: bool) -> Estimate:
         own = self.kernels
         return estimate(
-            work, self.device, self.setting, calibration=own.own.calibration, left_out=own.left_out
+            work,
+            self.device,
+            self.setting,
+            calibration=own.own.calibration,
+            left_out=own.left_out,
+            with_notes=with_notes,
         )
 
 

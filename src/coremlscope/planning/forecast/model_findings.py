@@ -15,9 +15,9 @@ from coremlscope.planning.advice import Change, Remark
 from coremlscope.planning.cost.latency.geometry import geometry_of
 from coremlscope.planning.cost.latency.kernels import Kernel, takes_activations
 from coremlscope.planning.cost.latency.kinds import kind_of
-from coremlscope.planning.cost.planned.prices import price
 from coremlscope.planning.cost.planned.rates import rate_table
 from coremlscope.planning.forecast.kernels import Prediction
+from coremlscope.planning.forecast.placed import KindPrices
 from coremlscope.planning.forecast.what_if import estimate_saving
 from coremlscope.planning.patterns.verdict import Verdict
 from coremlscope.planning.placement.backend import BACKENDS_OF, UNIT_OF
@@ -250,7 +250,8 @@ def _is_half(view: OpView) -> bool:
 
 def _costs(planning: Planning, setting: ComputeUnits, change: Change) -> dict[str, Costs]:
     """Returns the costs of the operations that a change concerns."""
-    units, verdicts, rates = SETTINGS[setting], planning.verdicts, rate_table(planning.device)
+    units, verdicts = SETTINGS[setting], planning.verdicts
+    kinds, known_prices = planning.graph.kinds, KindPrices.of(planning.graph, rate_table(planning.device))
     if change.has_fixed_shapes:
         facts = replace(planning.facts, flexible_inputs={})
         verdicts = judge(planning.graph, planning.device, facts, with_advice=False)
@@ -263,7 +264,7 @@ def _costs(planning: Planning, setting: ComputeUnits, change: Change) -> dict[st
             found[id_] = {backend: 0.0 for unit in units for backend in BACKENDS_OF[unit]}
             continue
         if id_ in others:
-            prices = price(others[id_], rates)
+            prices = known_prices.price(kinds.number(others[id_]), others[id_])
             allowed = _allowed(judged[id_], units) - _kept_by_function(planning, id_)
         elif concerns_all:
             freed = {unit for unit in units if _is_free(planning, id_, unit, change.freed)}

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from coremlscope.base.units import format_duration
 from coremlscope.devices import ComputeUnit, ComputeUnits, Device
+from coremlscope.ops.view import OpView
 from coremlscope.planning.cost.latency.core_ai import CROSSING_S
 from coremlscope.planning.cost.planned.prices import PlannedCosts, price
 from coremlscope.planning.cost.planned.rates import RateTable, rate_table
@@ -70,7 +71,7 @@ def _place(
 
 
 def place_units(
-    function: ModelFunction, device: Device, setting: ComputeUnits
+    function: ModelFunction, device: Device, setting: ComputeUnits, *, with_advice: bool
 ) -> Mapping[str, ComputeUnit | None]:
     """Returns the unit of each operation of a function, as `place_function` places them; see `units_under`.
 
@@ -78,12 +79,13 @@ def place_units(
         function: The function.
         device: The chip and system.
         setting: The setting of compute units.
+        with_advice: Whether other functions are placed with advice: what is known of their operations serves.
     """
     if function.model.content.is_core_ai:
         placed = _place_for_core_ai(function, device, (setting,), ()).placed
         return {op.id: op.choices[setting].unit for op in placed.ops}
     table = rate_table(device)
-    prices, verdicts = _weighed(function, device, table, with_advice=False)
+    prices, verdicts = _weighed(function, device, table, with_advice=with_advice)
     return units_under(function.graph_on(device.os), verdicts, prices, table.transition_costs, setting)
 
 
@@ -102,17 +104,41 @@ def _weighed(
 
 def _priced(graph: CoreMLGraph, rates: RateTable) -> dict[str, PlannedCosts]:
     """Returns the costs of all operations by id; equal ones share one mapping, which saves memory."""
-    kinds = {node.alike: node.view for node in graph.walk()}
-    kept: dict[object, PlannedCosts] = {}
-    found: dict[int | str, PlannedCosts] = {}
-    for kind, view in kinds.items():
-        costs = price(view, rates)
+    prices = KindPrices.of(graph, rates)
+    return {node.id: prices.price(node.kind, node.view) for node in graph.walk()}
+
+
+class KindPrices:
+    """Planned costs of kinds of operations; equal ones are one mapping.
+
+    Args:
+        rates: The rates behind them.
+    """
+
+    def __init__(self, rates: RateTable) -> None:
+        self._rates = rates
+        self._of_kinds: dict[int, PlannedCosts] = {}
+        self._kept: dict[object, PlannedCosts] = {}
+
+    @classmethod
+    def of(cls, graph: CoreMLGraph, rates: RateTable) -> KindPrices:
+        """Returns what is known of the kinds of a graph. It keeps the rates, and so their address."""
+        return graph.kinds.remember((cls, id(rates)), lambda: cls(rates))
+
+    def price(self, kind: int | None, view: OpView) -> PlannedCosts:
+        """Returns what an operation of a kind costs on each backend; None for one of its own."""
+        known = None if kind is None else self._of_kinds.get(kind)
+        if known is not None:
+            return known
+        costs = price(view, self._rates)
         key = tuple(
             (backend, one.ms, one.basis, one.is_complete, one.bounds_ms, one.is_open, id(one.rate))
             for backend, one in costs.items()
         )
-        found[kind] = kept.setdefault(key, costs)
-    return {node.id: found[node.alike] for node in graph.walk()}
+        costs = self._kept.setdefault(key, costs)
+        if kind is not None:
+            self._of_kinds[kind] = costs
+        return costs
 
 
 def _place_for_core_ai(

@@ -7,10 +7,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from coremlscope.base.figures import Figure
 from coremlscope.base.findings import least_known
 from coremlscope.devices import UNITS, ComputeUnit
 from coremlscope.devices.unit import UNIT_WORDS
+from coremlscope.planning.cost.latency.table import Floats
 from coremlscope.planning.placement.hypotheses import Replanned
 from coremlscope.results.estimate import Bound, Estimate
 from coremlscope.results.plan import COST_RULE, COST_SOURCE, WhatIf, describe_saving, join_fixes
@@ -79,12 +83,15 @@ def estimate_saving(before: Estimate, after: Estimate, kept: Sequence[int] | Non
         kept: For each whole kernel of `after`, which one of `before` it is, -1 for a new one; None where all
             are.
     """
-    spent = [0.0, 0.0]
-    was, will = _spent(before), _spent(after, kept)
-    for key in {*was, *will}:
-        seconds = was.get(key, 0.0), will.get(key, 0.0)
-        common = 0.0 if key[0] < 0 else min(seconds)
-        spent = [total + one - common for total, one in zip(spent, seconds, strict=True)]
+    homes = np.array(before.kernel_of or range(len(before.kernel_s)), dtype=np.int64)
+    homes_after = np.array(after.kernel_of or range(len(after.kernel_s)), dtype=np.int64)
+    if kept is not None:
+        homes_after = np.where(homes_after < 0, -1, np.array([*kept, -1], dtype=np.int64)[homes_after])
+    most = max(homes.max(initial=-1), homes_after.max(initial=-1))
+    was, will = _spent(before, homes, most), _spent(after, homes_after, most)
+    common = np.minimum(was, will)
+    common[: len(UNITS)] = 0.0  # New kernels, and those that only start.
+    spent = [float((was - common).sum()), float((will - common).sum())]
     fewer = sum(before.parts.get(part, 0.0) - after.parts.get(part, 0.0) for part in _TRANSITIONS)
     spent[0 if fewer > 0 else 1] += abs(fewer)
     value = before.latency.value - after.latency.value
@@ -94,14 +101,17 @@ def estimate_saving(before: Estimate, after: Estimate, kept: Sequence[int] | Non
     return Figure(value, value - low, value + high, "estimated")
 
 
-def _spent(found: Estimate, kept: Sequence[int] | None = None) -> dict[tuple[int, int], float]:
-    """Returns the seconds of the parts of each whole kernel on each unit; below 0 those that are new."""
-    spent: dict[tuple[int, int], float] = {}
-    homes = found.kernel_of or range(len(found.kernel_s))
-    for home, unit, seconds in zip(homes, found.kernel_unit, found.kernel_s, strict=True):
-        key = -1 if home < 0 else home if kept is None else kept[home], unit
-        spent[key] = spent.get(key, 0.0) + seconds
-    return spent
+def _spent(found: Estimate, homes: npt.NDArray[np.int64], most: int) -> Floats:
+    """Returns the seconds of the parts of each whole kernel on each unit, those of home -1 first.
+
+    Args:
+        found: The estimate.
+        homes: The whole kernel that each is a part of.
+        most: The last whole kernel.
+    """
+    places = (homes + 1) * len(UNITS) + np.array(found.kernel_unit, dtype=np.int64)
+    seconds = np.array(found.kernel_s, dtype=np.float64)
+    return np.bincount(places, seconds, (most + 2) * len(UNITS)).astype(np.float64, copy=False)
 
 
 def _widths(latency: Figure) -> tuple[float, float]:

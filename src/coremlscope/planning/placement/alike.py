@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 from coremlscope.model.ir import Constant, Immediate, TensorType
 from coremlscope.ops.view import BoundValue, OpView
 
@@ -10,6 +13,7 @@ from coremlscope.ops.view import BoundValue, OpView
 _FEW_ELEMENTS = 64
 #: An attribute of every operation that only people read.
 _NAME = {"name"}
+_Result = TypeVar("_Result")
 
 
 class Kinds:
@@ -29,6 +33,14 @@ class Kinds:
         self._known: dict[int, int] = {}
         #: Objects whose addresses stand for them.
         self._kept: list[object] = []
+        self._results: dict[object, Any] = {}
+
+    def remember(self, key: object, compute: Callable[[], _Result]) -> _Result:
+        """Returns what `compute` returned for a key before, or calls it: what is known of kinds."""
+        if key not in self._results:
+            self._results[key] = compute()
+        result: _Result = self._results[key]
+        return result
 
     def number(self, view: OpView) -> int | None:
         """Returns the number of an operation's kind; None with nested graphs or attributes besides a name."""

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from coremlscope.devices.release import OSRelease
 from coremlscope.model.ir import (
@@ -31,7 +32,7 @@ from coremlscope.model.ir import (
     constant,
     default_shape,
 )
-from coremlscope.ops import traits_of
+from coremlscope.ops import has_traits
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundGraph, BoundValue, OpView
@@ -48,11 +49,12 @@ class Node(msgspec.Struct, frozen=True):
     """An operation that is planned.
 
     Attributes:
-        view: The operation with its types; its `op.id` is the id.
+        view: The operation with its types.
         inserted: True where it is not in the file.
         follows: True where it has no cost and no choice of its own: it runs where its input is computed.
         blocks: Its nested graphs; each is planned separately.
         kind: The number of its kind (see `Kinds`); None for the only one.
+        id: The operation's id, which follows from the view: it is asked for often.
     """
 
     view: OpView
@@ -60,16 +62,10 @@ class Node(msgspec.Struct, frozen=True):
     follows: bool = False
     blocks: tuple[CoreMLGraph, ...] = ()
     kind: int | None = None
+    id: str = ""
 
-    @property
-    def id(self) -> str:
-        """The operation's id."""
-        return self.view.op.id
-
-    @property
-    def alike(self) -> int | str:
-        """Equal for operations of a function that rules and costs cannot tell apart."""
-        return self.id if self.kind is None else self.kind
+    def __post_init__(self) -> None:
+        force_setattr(self, "id", self.view.op.id)
 
 
 class CoreMLGraph(msgspec.Struct, frozen=True):
@@ -80,11 +76,13 @@ class CoreMLGraph(msgspec.Struct, frozen=True):
         nodes: The operations.
         packed: The operations that unpack compressed weights. They are not part of the plan; rules examine
             how a weight was compressed.
+        kinds: What numbered the kinds of the operations, here and in other functions.
     """
 
     name: str
     nodes: tuple[Node, ...]
     packed: tuple[OpView, ...] = ()
+    kinds: Kinds = msgspec.field(default_factory=Kinds)
 
     def walk(self) -> Iterator[Node]:
         """Every operation, nested ones after their owner."""
@@ -101,8 +99,16 @@ class CoreMLGraph(msgspec.Struct, frozen=True):
                 yield from block.walk_packed()
 
 
+def lists_outputs(os: OSRelease) -> bool:
+    """Returns whether plans of a system list the conversion of outputs; they do not differ otherwise."""
+    return os.core_ml >= _LISTS_OUTPUTS
+
+
 def view_function(
-    bound: BoundFunction, os: OSRelease, description: FunctionDescription | None = None
+    bound: BoundFunction,
+    os: OSRelease,
+    description: FunctionDescription | None = None,
+    kinds: Kinds | None = None,
 ) -> CoreMLGraph:
     """A bound function as Core ML plans it.
 
@@ -110,19 +116,20 @@ def view_function(
         bound: The function with its shapes.
         os: The system; which conversions plans list depends on it.
         description: The function's interface, for the casts at its edges; None for no casts.
+        kinds: What numbers the kinds of operations of several functions; None for those of this one alone.
     """
     name = bound.function.name
     arrays = _interface(description)
-    kinds = Kinds()
+    kinds = Kinds() if kinds is None else kinds
     entry = [*_entrance(bound, name, kinds), *_edge_casts(bound, name, arrays, kinds)]
-    exit_ = _exit(bound, name, kinds) if os.core_ml >= _LISTS_OUTPUTS else []
-    return CoreMLGraph(name, (*entry, *_nodes(bound.graph, kinds), *exit_), _packed(bound.graph))
+    exit_ = _exit(bound, name, kinds) if lists_outputs(os) else []
+    return CoreMLGraph(name, (*entry, *_nodes(bound.graph, kinds), *exit_), _packed(bound.graph), kinds)
 
 
 def view_operations(bound: BoundFunction) -> CoreMLGraph:
     """A bound function without conversions at its edges, as Core AI plans it."""
     kinds = Kinds(with_declared=True)
-    return CoreMLGraph(bound.function.name, tuple(_nodes(bound.graph, kinds)), _packed(bound.graph))
+    return CoreMLGraph(bound.function.name, tuple(_nodes(bound.graph, kinds)), _packed(bound.graph), kinds)
 
 
 def _nodes(graph: BoundGraph, kinds: Kinds) -> list[Node]:
@@ -131,7 +138,7 @@ def _nodes(graph: BoundGraph, kinds: Kinds) -> list[Node]:
         if view.op.type == "const" or (view.outputs and _is_folded(view)) or _unpacks(view):
             continue
         blocks = tuple(
-            CoreMLGraph(block.graph.name, tuple(_nodes(block, kinds)), _packed(block))
+            CoreMLGraph(block.graph.name, tuple(_nodes(block, kinds)), _packed(block), kinds)
             for block in view.blocks
         )
         nodes.append(Node(view, blocks=blocks, kind=kinds.number(view)))
@@ -154,7 +161,7 @@ def _packed(graph: BoundGraph) -> tuple[OpView, ...]:
 
 
 def _unpacks(view: OpView) -> bool:
-    return Trait.WEIGHT_DECOMPRESSION in traits_of(view.op.type)
+    return has_traits(view.op.type, Trait.WEIGHT_DECOMPRESSION)
 
 
 def _interface(description: FunctionDescription | None) -> dict[str, DType]:

@@ -68,25 +68,16 @@ def judge(
         for rule in _rules_of(facts)
         if rule.scope.holds(device.chip, device.os) and (with_advice or rule.effect != "advises")
     ]
-    table = {name: _rules_for(name, held) for name in {node.view.op.type for node in nodes}}
-    judged: dict[tuple[int | str, bool], _Judged] = {}
-    verdicts: dict[str, dict[ComputeUnit, Verdict]] = {}
-    for node in nodes:
-        context = inserted if node.inserted else plain
-        key = node.alike, node.inserted
-        known = judged.get(key)
-        if known is None:
-            known = judged[key] = _judge_kind(node.view, context, table[node.view.op.type])
-        verdicts[node.id] = known.of(node.view, context)
+    examiner = _Judge.of(graph, device, facts, held)
+    verdicts: dict[str, dict[ComputeUnit, Verdict]] = {
+        node.id: examiner.judge(node.kind, node.view, inserted if node.inserted else plain) for node in nodes
+    }
     ops = [(node.id, node.view) for node in nodes]
+    whole = GraphContext(device=device, facts=facts, ops=ops, verdicts=verdicts, producers=producers)
     for rule in core_ai.GRAPH_RULES if facts.runtime == "Core AI" else GRAPH_RULES:
         if rule.scope.holds(device.chip, device.os) and (with_advice or rule.effect != "advises"):
-            _apply_graph_rule(
-                rule,
-                GraphContext(device=device, facts=facts, ops=ops, verdicts=verdicts, producers=producers),
-                verdicts,
-            )
-    _spread_failures(verdicts, {node.id: node.view.op.name for node in nodes}, reach)
+            _apply_graph_rule(rule, whole, verdicts)
+    _spread_failures(verdicts, nodes, reach)
     return verdicts
 
 
@@ -103,8 +94,8 @@ def judge_others(
     """
     plain, _, _ = _contexts(graph, device, facts)
     held = [r for r in RULES if r.effect not in _ADVICE and r.scope.holds(device.chip, device.os)]
-    table = {name: _rules_for(name, held) for name in {view.op.type for view in views.values()}}
-    return {id_: judge_op(view, plain, table[view.op.type]) for id_, view in views.items()}
+    examiner = _Judge.of(graph, device, facts, held)
+    return {id_: examiner.judge(graph.kinds.number(view), view, plain) for id_, view in views.items()}
 
 
 def list_reasons(graph: CoreMLGraph, device: Device, facts: ProgramFacts, node: Node) -> list[Reason]:
@@ -140,6 +131,39 @@ def _contexts(
     producers = {value.name: view for view in views for value in view.op.outputs}
     plain = RuleContext(device=device, facts=facts, producers=producers)
     return plain, msgspec.structs.replace(plain, inserted=True), producers
+
+
+class _Judge:
+    """What some rules say of kinds of operations, in programs with the same facts.
+
+    Args:
+        rules: The rules that hold on a device.
+    """
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules_for = functools.cache(lambda name: _rules_for(name, rules))
+        self._judged: dict[tuple[int, bool], _Judged] = {}
+
+    @classmethod
+    def of(cls, graph: CoreMLGraph, device: Device, facts: ProgramFacts, rules: Sequence[Rule]) -> _Judge:
+        """Returns what is known of the kinds of a graph: rules read two numbers of a device."""
+        key = cls, tuple(map(id, rules)), device.chip.neural_engine_generation, device.os.core_ml
+        several: list[tuple[ProgramFacts, _Judge]] = graph.kinds.remember(key, list)
+        for known, judge_ in several:
+            if known == facts:
+                return judge_
+        several.append((facts, cls(rules)))
+        return several[-1][1]
+
+    def judge(self, kind: int | None, view: OpView, context: RuleContext) -> dict[ComputeUnit, Verdict]:
+        """Returns the verdict of each unit on an operation of a kind; None for one of its own."""
+        if kind is None:
+            return judge_op(view, context, self._rules_for(view.op.type))
+        key = kind, context.inserted
+        known = self._judged.get(key)
+        if known is None:
+            known = self._judged[key] = _judge_kind(view, context, self._rules_for(view.op.type))
+        return known.of(view, context)
 
 
 class _Judged(msgspec.Struct, frozen=True):
@@ -275,7 +299,7 @@ def only_fails(verdict: Verdict) -> bool:
 
 
 def _spread_failures(
-    verdicts: dict[str, dict[ComputeUnit, Verdict]], names: Mapping[str, str], reach: Reach | None
+    verdicts: dict[str, dict[ComputeUnit, Verdict]], nodes: Sequence[Node], reach: Reach | None
 ) -> None:
     """Where the compiler rejects one operation it rejects the function: every operation leaves the unit.
 
@@ -296,9 +320,10 @@ def _spread_failures(
         if not failures:
             continue
         culprit, cause = failures[0]
+        name = next(node.view.op.name for node in nodes if node.id == culprit)
         spread = msgspec.structs.replace(
             cause,
-            text=f"{SPREAD}{names[culprit]}: {cause.text}",
+            text=f"{SPREAD}{name}: {cause.text}",
             effect="fails",
         )
         for by_unit in verdicts.values():

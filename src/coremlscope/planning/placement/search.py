@@ -199,21 +199,29 @@ def _find_path(
     reached: list[_Four] = [(ms_0, ms_1, ms_2, ms_3)]
     origins = []
     for index in range(1, len(kinds)):
-        first, way, more = _cheapest((ms_0, ms_1, ms_2, ms_3), (key_0, key_1, key_2, key_3))
+        # As `_cheapest`, which costs as much as the rest of a step where it is called.
+        near = min(ms_0, ms_1, ms_2, ms_3) + TIE_MS
+        first, way, more = 0, ms_0, key_0 if ms_0 <= near else _FAR
+        if ms_1 <= near and key_1 <= more:
+            first, way, more = 1, ms_1, key_1
+        if ms_2 <= near and key_2 <= more:
+            first, way, more = 2, ms_2, key_2
+        if ms_3 <= near and key_3 <= more:
+            first, way, more = 3, ms_3, key_3
         more += change
         from_0, from_1, from_2, from_3 = 0, 1, 2, 3
         # Of equal paths, that which stays changes earlier.
         ms = way + enter_0
-        if ms < ms_0 - TIE_MS or (more < key_0 and ms <= ms_0 + TIE_MS):
+        if ms <= ms_0 + TIE_MS and (more < key_0 or ms < ms_0 - TIE_MS):
             ms_0, key_0, from_0 = ms, more, first
         ms = way + enter_1
-        if ms < ms_1 - TIE_MS or (more < key_1 and ms <= ms_1 + TIE_MS):
+        if ms <= ms_1 + TIE_MS and (more < key_1 or ms < ms_1 - TIE_MS):
             ms_1, key_1, from_1 = ms, more, first
         ms = way + enter_2
-        if ms < ms_2 - TIE_MS or (more < key_2 and ms <= ms_2 + TIE_MS):
+        if ms <= ms_2 + TIE_MS and (more < key_2 or ms < ms_2 - TIE_MS):
             ms_2, key_2, from_2 = ms, more, first
         ms = way + enter_3
-        if ms < ms_3 - TIE_MS or (more < key_3 and ms <= ms_3 + TIE_MS):
+        if ms <= ms_3 + TIE_MS and (more < key_3 or ms < ms_3 - TIE_MS):
             ms_3, key_3, from_3 = ms, more, first
         origins.append((from_0, from_1, from_2, from_3))
         more_0, more_1, more_2, more_3 = prices[kinds[index]]
@@ -251,12 +259,16 @@ def _ahead(prices: Floats, kinds: Sequence[int], entries: Floats, finishes: Floa
     columns = []
     enter_0, enter_1, enter_2, enter_3 = entries[:, 0].tolist()
     for of_kinds in prices.transpose(2, 0, 1).tolist():
-        ms = finishes[:, 0].tolist()
-        ahead = [ms]
+        ms_0, ms_1, ms_2, ms_3 = finishes[:, 0].tolist()
+        ahead = [(ms_0, ms_1, ms_2, ms_3)]
         for kind in reversed(kinds[1:]):
-            ms_0, ms_1, ms_2, ms_3 = map(operator.add, ms, of_kinds[kind])
+            more_0, more_1, more_2, more_3 = of_kinds[kind]
+            ms_0, ms_1, ms_2, ms_3 = ms_0 + more_0, ms_1 + more_1, ms_2 + more_2, ms_3 + more_3
             entered = min(enter_0 + ms_0, enter_1 + ms_1, enter_2 + ms_2, enter_3 + ms_3)
-            ms = min(ms_0, entered), min(ms_1, entered), min(ms_2, entered), min(ms_3, entered)
-            ahead.append(ms)
+            ms_0 = entered if entered < ms_0 else ms_0  # Calls of `min` take longer.
+            ms_1 = entered if entered < ms_1 else ms_1
+            ms_2 = entered if entered < ms_2 else ms_2
+            ms_3 = entered if entered < ms_3 else ms_3
+            ahead.append((ms_0, ms_1, ms_2, ms_3))
         columns.append(ahead[::-1])
     return np.array(columns).transpose(1, 2, 0)

@@ -64,7 +64,8 @@ class _Rewriting:
     def run(self) -> tuple[Function, int]:
         for op in self.function.graph.ops:
             if not self._turn(op):
-                self._restore(names_read(op))
+                if self.waiting:
+                    self._restore(names_read(op))
                 self.ops.append(op)
         self._restore(value.name for value in self.function.graph.outputs)
         return with_ops(self.function, self.ops), self.count
@@ -75,7 +76,7 @@ class _Rewriting:
             return False
         if op.type == "linear":
             return self._linear(op)
-        if not any(name in self.waiting for name in names_read(op)):
+        if not self.waiting or not any(name in self.waiting for name in names_read(op)):
             return False
         if op.type in _OF_TWO:
             return self._of_two(op)

@@ -23,7 +23,6 @@ from coremlscope.model.ir import (
 from coremlscope.planning.advice import Remark, bind_default_function, find_remarks
 from coremlscope.planning.rewrites.clips import with_clips
 from coremlscope.planning.rewrites.pictures import Scaling, why_no_images
-from coremlscope.runtime.execution.binding import share
 
 _JOIN = "+"
 _BITS = (8, 6, 4, 3, 2, 1)
@@ -248,7 +247,7 @@ def _suits_networks(step: Step) -> bool:
 def _remarks(model: Model) -> Sequence[Remark]:
     """Returns what there is to say about a program; nothing where its function cannot be bound."""
     try:
-        return share(model, ("remarks",), lambda: find_remarks(bind_default_function(model)))
+        return find_remarks(bind_default_function(model))
     except CoremlscopeError:
         return ()
 

@@ -35,7 +35,7 @@ from coremlscope.ops.classical.function import as_function
 _Made = TypeVar("_Made")
 
 #: What is made from models, by the model and a key; None outside `sharing_bindings`.
-_SHARED: ContextVar[dict[object, tuple[Model, Any]] | None] = ContextVar("shared", default=None)
+_SHARED: ContextVar[dict[object, tuple[Model | None, Any]] | None] = ContextVar("shared", default=None)
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -153,8 +153,11 @@ def bind_model(
     return share(model, key, lambda: bind(body, OPS, fitting, Budget.of_model(model.size_bytes)))
 
 
-def share(model: Model, key: tuple[object, ...], make: Callable[[], _Made]) -> _Made:
-    """Returns what is made from a model; inside `sharing_bindings`, it is made once for equal keys."""
+def share(model: Model | None, key: tuple[object, ...], make: Callable[[], _Made]) -> _Made:
+    """Returns what is made from a model, or for all models (None).
+
+    Inside `sharing_bindings`, it is made once for equal keys.
+    """
     shared = _SHARED.get()
     if shared is None:
         return make()

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from coremlscope.model.ir import TensorType
-from coremlscope.ops import traits_of
+from coremlscope.ops import has_traits, traits_of
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CONTRADICTIONS, BoundValue, CannotInfer, CannotLower, OpView
 
@@ -71,7 +71,7 @@ def _convolution(view: OpView) -> Geometry:
     taps = math.prod(weight[2:])
     strides = view.integers("strides", [1] * (len(weight) - 2))
     spatial = result[2:]
-    if Trait.TRANSPOSED in traits_of(view.op.type):
+    if has_traits(view.op.type, Trait.TRANSPOSED):
         in_channels, out_channels, points = weight[0] // groups, weight[1], given[2:]
     else:
         in_channels, out_channels, points = weight[1], weight[0] // groups, spatial

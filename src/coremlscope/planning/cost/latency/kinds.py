@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Literal, get_args
 
 from coremlscope.model.ir import StateType, TensorType
-from coremlscope.ops import traits_of
+from coremlscope.ops import has_traits, traits_of
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundValue, OpView
 from coremlscope.planning.cost.latency.geometry import Geometry
@@ -72,20 +73,24 @@ KIND_OF_TRAIT: dict[Trait, KernelKind] = {
 
 def kind_of(view: OpView, geometry: Geometry) -> KernelKind:
     """The kind of a kernel whose head is this operation."""
-    traits = traits_of(view.op.type)
-    if Trait.CONVOLUTION in traits:
+    type_ = view.op.type
+    if has_traits(type_, Trait.CONVOLUTION):
         if geometry.groups > 1:
             return "depthwise" if geometry.in_channels == 1 else "grouped"
         return "conv" if geometry.taps > 1 else "pointwise"
-    if Trait.TRANSPOSITION in traits and moves_channels(view):
+    if has_traits(type_, Trait.TRANSPOSITION) and moves_channels(view):
         return "channels"
-    if Trait.NORMALIZATION in traits and over_maps(view):
+    if has_traits(type_, Trait.NORMALIZATION) and over_maps(view):
         return "map_norm"
-    found = (KIND_OF_TRAIT[trait] for trait in traits if trait in KIND_OF_TRAIT)
-    kind: KernelKind = next(found, "other")
+    kind = _kind_by_traits(type_)
     if kind == "copy" and (_cuts_rows(view) or (view.has("interleave") and view.flag("interleave"))):
         return "layout"
     return kind
+
+
+@functools.cache
+def _kind_by_traits(type_: str) -> KernelKind:
+    return next((KIND_OF_TRAIT[trait] for trait in traits_of(type_) if trait in KIND_OF_TRAIT), "other")
 
 
 def moves_channels(view: OpView) -> bool:

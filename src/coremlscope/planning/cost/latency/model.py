@@ -59,6 +59,7 @@ def estimate(
     *,
     left_out: tuple[str, ...] = (),
     calibration: Calibration | None = None,
+    with_notes: bool = True,
 ) -> Estimate:
     """Estimates a prediction, in which a loop with an unknown number of iterations runs once.
 
@@ -68,6 +69,7 @@ def estimate(
         compute_units: The setting that it was planned under.
         left_out: Stages of a pipeline that the work does not include.
         calibration: The model's parameters; None for those included in the package.
+        with_notes: Whether to note where the CPU alone would be faster.
     """
     chip, known = device.chip, calibration or load_calibration()
     table, where = work.table, work.units
@@ -104,7 +106,9 @@ def estimate(
         placement=placement,
         switches=work.switches,
         left_out=left_out,
-        notes=tuple(_faster_alone(table, work.steps, terms, seconds, conversion_s, device, known)),
+        notes=tuple(_faster_alone(table, work.steps, terms, seconds, conversion_s, device, known))
+        if with_notes
+        else (),
         kernel_s=tuple(total.tolist()),
         kernel_unit=tuple(UNITS.index(unit) for unit in where),
         kernel_bound=tuple(bounds),

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from coremlscope.model.ir import TensorType, Value
-from coremlscope.ops import traits_of
+from coremlscope.ops import has_traits
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 
@@ -72,12 +72,12 @@ class _Finder:
         self.order = {view.op.id: place for place, view in enumerate(views)}
         self.users: dict[str, int] = defaultdict(int)
         for view in views:
-            for name in set(_names(view)):
+            for name in set(_names(view)) if view.inputs else ():
                 self.users[name] += 1
 
     def root(self, name: str) -> str:
         """Returns the value before reshapes."""
-        while (view := self.made.get(name)) is not None and Trait.RESHAPE in traits_of(view.op.type):
+        while (view := self.made.get(name)) is not None and has_traits(view.op.type, Trait.RESHAPE):
             name = _names(view)[0]
         return name
 
@@ -99,7 +99,7 @@ class _Finder:
         while (view := self.made.get(scale)) is not None and self.users[scale] == 1:
             names = _names(view)
             ids.append(view.op.id)
-            if Trait.SUMMATION in traits_of(view.op.type):
+            if has_traits(view.op.type, Trait.SUMMATION):
                 source = self.made.get(names[0])
                 if self.root(names[0]) == subject:
                     return ids

@@ -7,8 +7,11 @@ segment of which nothing is left as work, such as one with a `reshape`, is a ker
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import repeat
 from typing import NamedTuple
 
 import msgspec
@@ -71,27 +74,32 @@ def place_kernels(
     """
     segments = find_segments(walk)
     home = {id_: place for place, segment in enumerate(segments) for id_ in segment.ops}
-    # Operations without a unit run with those before them.
-    last = 0
-    for id_, _ in walk:
-        last = home.setdefault(id_, last)
-    steps_of = {id_: kernel.steps for kernel in kernels for id_ in kernel.ops}
+    if len(home) < len(walk):
+        # Operations without a unit run with those before them.
+        last = 0
+        for id_, _ in walk:
+            last = home.setdefault(id_, last)
+
+    @cache
+    def steps_of() -> dict[str, int]:
+        return {id_: kernel.steps for kernel in kernels for id_ in kernel.ops}
+
     placed = list(_place_each(kernels, home, len(segments), cut))
-    idle = set(range(len(segments))).difference(one.segment for one in placed)
-    placed += [_Placed(place, -1, _start(segments[place].ops, steps_of)) for place in idle]
-    placed.sort(key=lambda one: one.segment)
+    idle = set(range(len(segments))).difference([segment for segment, _, _ in placed])
+    placed += [_Placed(place, -1, _start(segments[place].ops, steps_of())) for place in idle]
+    placed.sort(key=_segment_of)
     rows, is_whole = _rows(kernels, placed, table)
-    steps = np.array([one.kernel.steps for one in placed], dtype=np.float64)
+    steps = np.array([kernel.steps for _, _, kernel in placed], dtype=np.float64)
     units = [*(segment.unit for segment in segments), CPU]
     return Work(
         table=rows,
         steps=steps,
-        units=tuple(units[one.segment] for one in placed),
-        kernels=tuple(one.kernel for one in placed),
-        parts_of=() if is_whole else tuple(one.part_of for one in placed),
+        units=tuple([units[segment] for segment, _, _ in placed]),
+        kernels=tuple([kernel for _, _, kernel in placed]),
+        parts_of=() if is_whole else tuple([part_of for _, part_of, _ in placed]),
         switches=max(len(segments) - 1, 0),
-        returns=_returns([one.segment for one in placed], units, steps),
-        moved=_moved(flows, {id_: units[segment] for id_, segment in home.items()}, steps_of),
+        returns=_returns([segment for segment, _, _ in placed], units, steps),
+        moved=_moved(flows, home, units, steps_of),
         converted_bytes=converted_bytes,
     )
 
@@ -104,14 +112,18 @@ class _Placed(NamedTuple):
     kernel: Kernel
 
 
+_segment_of = operator.attrgetter("segment")
+
+
 def _place_each(
     kernels: Sequence[Kernel], home: Mapping[str, int], last: int, cut: Cut | None
 ) -> Iterator[_Placed]:
     """Yields the kernels of each segment, those that are not planned in the last one."""
     for place, kernel in enumerate(kernels):
-        segments = {home.get(id_) for id_ in kernel.ops}
-        if len(segments) == 1 and None not in segments:
-            yield _Placed(home[kernel.ops[0]], place, kernel)
+        ops = kernel.ops
+        first = home.get(ops[0]) if ops else None
+        if first is not None and (len(ops) == 1 or len(set(map(home.get, ops))) == 1):
+            yield _Placed(first, place, kernel)
             continue
         groups = _groups(kernel.ops, home, last)
         pieces = [kernel] if len(groups) == 1 or cut is None else cut(kernel, list(groups.values()))
@@ -123,9 +135,9 @@ def _rows(
     kernels: Sequence[Kernel], placed: Sequence[_Placed], table: KernelTable | None
 ) -> tuple[KernelTable, bool]:
     """Returns the table of placed kernels, and whether it is that of the whole ones in their order."""
-    extra = [one.kernel for one in placed if one.part_of < 0 or one.kernel is not kernels[one.part_of]]
+    extra = [kernel for _, part_of, kernel in placed if part_of < 0 or kernel is not kernels[part_of]]
     beyond = {id(kernel): len(kernels) + place for place, kernel in enumerate(extra)}
-    order = [beyond.get(id(one.kernel), one.part_of) for one in placed]
+    order = [beyond.get(id(kernel), part_of) for _, part_of, kernel in placed]
     whole = KernelTable.of(kernels) if table is None else table
     if order == list(range(len(kernels))):
         return whole, True
@@ -158,10 +170,19 @@ def _returns(segments: Sequence[int], units: Sequence[ComputeUnit], steps: Float
     The launch of an accelerator includes its first round trip, from the CPU and back.
     """
     entries: Counter[ComputeUnit] = Counter(units[segment] for segment in segments[:1])
-    for before, after, times in _ways(segments, steps):
+    # Without loops and branches that are skipped, only changes of the segment count.
+    ways = _ways(segments, steps) if (steps != 1).any() else zip(*_changes(segments), repeat(1), strict=False)
+    for before, after, times in ways:
         if units[before] != units[after]:
             entries[units[after]] += times
     return sum(max(times - 1, 0) for unit, times in entries.items() if unit != CPU)
+
+
+def _changes(segments: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Returns the segments before and after each change."""
+    every = np.array(segments, dtype=np.int64)
+    places = np.flatnonzero(every[1:] != every[:-1])
+    return every[places].tolist(), every[places + 1].tolist()
 
 
 def _ways(segments: Sequence[int], steps: Floats) -> Iterator[tuple[int, int, int]]:
@@ -178,17 +199,21 @@ def _ways(segments: Sequence[int], steps: Floats) -> Iterator[tuple[int, int, in
 
 
 def _moved(
-    flows: Iterable[Flow], unit_of: Mapping[str, ComputeUnit], steps_of: Mapping[str, int]
+    flows: Iterable[Flow],
+    home: Mapping[str, int],
+    units: Sequence[ComputeUnit],
+    steps_of: Callable[[], Mapping[str, int]],
 ) -> dict[tuple[ComputeUnit, ComputeUnit], float]:
     """Returns the elements that cross: each tensor once to every unit that reads it."""
     crossing: dict[tuple[str, str, ComputeUnit, ComputeUnit], float] = {}
-    if len(set(unit_of.values())) < 2:
+    if len({units[segment] for segment in set(home.values())}) < 2:
         return {}
-    for flow in flows:
-        here, there = unit_of.get(flow.maker), unit_of.get(flow.reader)
-        if here is not None and there is not None and here != there:
-            times = max(steps_of.get(flow.reader, 1), 1)
-            crossing.setdefault((flow.maker, flow.name, here, there), float(flow.elements * times))
+    for maker, reader, name, size in flows:
+        before, after = home.get(maker), home.get(reader)
+        if before is None or after is None or units[before] == units[after]:
+            continue
+        times = max(steps_of().get(reader, 1), 1)
+        crossing.setdefault((maker, name, units[before], units[after]), float(size * times))
     found: dict[tuple[ComputeUnit, ComputeUnit], float] = {}
     for (*_, here, there), elements in crossing.items():
         found[here, there] = found.get((here, there), 0.0) + elements

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from coremlscope.base.units import format_bytes
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.model.ir import DType, TensorType, Value
-from coremlscope.ops import traits_of
+from coremlscope.ops import has_traits
 from coremlscope.ops.traits import Trait
 from coremlscope.planning.patterns.publications import (
     ANE_BOOK,
@@ -44,8 +44,17 @@ def _everywhere(context: GraphContext, detail: str) -> Mapping[str, str]:
 
 def _runs_elsewhere(context: GraphContext) -> Mapping[str, str]:
     """Operations with a mask from an operation that the unit does not run."""
-    makers = {value.name: id_ for id_, view in context.ops for value in view.op.outputs}
-    names = {id_: view.op.name for id_, view in context.ops}
+    masks = [
+        (id_, parameter, argument.name)
+        for id_, view in context.ops
+        for parameter, given in view.inputs.items()
+        for bound, argument in zip(given, view.op.inputs[parameter], strict=True)
+        if isinstance(bound.type, TensorType) and bound.type.dtype is DType.BOOL
+        if bound.constant is None and isinstance(argument, Value)
+    ]
+    if not masks:
+        return {}
+    makers = {value.name: view.op for _, view in context.ops for value in view.op.outputs}
     lost = {id_ for id_, by_unit in context.verdicts.items() if by_unit[NEURAL_ENGINE].supported != "yes"}
     rejected = {
         id_
@@ -53,31 +62,26 @@ def _runs_elsewhere(context: GraphContext) -> Mapping[str, str]:
         if any(reason.effect == "rejects" for reason in by_unit[NEURAL_ENGINE].reasons)
     }
     hits: dict[str, str] = {}
-    for id_, view in context.ops:
-        for name, given in view.op.inputs.items():
-            for argument, bound in zip(given, view.inputs[name], strict=True):
-                is_mask = isinstance(bound.type, TensorType) and bound.type.dtype is DType.BOOL
-                maker = makers.get(argument.name) if isinstance(argument, Value) else None
-                if is_mask and bound.constant is None and maker in lost and id_ not in rejected:
-                    hits[id_] = f"{name} comes from {names[maker]}"
-                    lost.add(id_)
+    for id_, parameter, name in masks:
+        maker = makers.get(name)
+        if maker is not None and maker.id in lost and id_ not in rejected:
+            hits[id_] = f"{parameter} comes from {maker.name}"
+            lost.add(id_)
     return hits
 
 
 def _standalone_updates(context: GraphContext) -> Mapping[str, str]:
+    updates = [(id_, view) for id_, view in context.ops if has_traits(view.op.type, Trait.UPDATE)]
+    if not updates:
+        return {}
     kept = {
         argument.name
         for _, view in context.ops
-        if Trait.STATE_WRITE in traits_of(view.op.type)
+        if has_traits(view.op.type, Trait.STATE_WRITE)
         for argument in view.op.inputs.get("data", ())
         if isinstance(argument, Value)
     }
-    return {
-        id_: ""
-        for id_, view in context.ops
-        if Trait.UPDATE in traits_of(view.op.type)
-        and not any(value.name in kept for value in view.op.outputs)
-    }
+    return {id_: "" for id_, view in updates if not any(value.name in kept for value in view.op.outputs)}
 
 
 def _large_on_macos(context: GraphContext) -> Mapping[str, str]:
@@ -104,6 +108,9 @@ def _resized_ranges(context: GraphContext) -> Mapping[str, str]:
 
 def _used_positions(context: GraphContext) -> Mapping[str, str]:
     """Operations that pass 32-bit positions on; those of which only the values are read run."""
+    made = [(id_, v) for id_, v in context.ops if v.op.type == "topk" and len(v.outputs) > 1]
+    if not made:
+        return {}
     read = {
         argument.name
         for _, view in context.ops
@@ -113,11 +120,10 @@ def _used_positions(context: GraphContext) -> Mapping[str, str]:
     }
     used = read | set(context.facts.outputs)
     found = {}
-    for id_, view in context.ops:
-        if view.op.type == "topk" and len(view.outputs) > 1:
-            value, type_ = view.op.outputs[1], view.outputs[1].type
-            if isinstance(type_, TensorType) and type_.dtype is DType.INT32 and value.name in used:
-                found[id_] = value.name
+    for id_, view in made:
+        value, type_ = view.op.outputs[1], view.outputs[1].type
+        if isinstance(type_, TensorType) and type_.dtype is DType.INT32 and value.name in used:
+            found[id_] = value.name
     return found
 
 
