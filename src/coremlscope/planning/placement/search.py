@@ -176,7 +176,6 @@ def find_paths(
 
 
 _Four = tuple[float, ...]
-_FourKeys = tuple[int, ...]
 
 
 def _find_path(
@@ -199,15 +198,7 @@ def _find_path(
     reached: list[_Four] = [(ms_0, ms_1, ms_2, ms_3)]
     origins = []
     for index in range(1, len(kinds)):
-        # As `_cheapest`, which costs as much as the rest of a step where it is called.
-        near = min(ms_0, ms_1, ms_2, ms_3) + TIE_MS
-        first, way, more = 0, ms_0, key_0 if ms_0 <= near else _FAR
-        if ms_1 <= near and key_1 <= more:
-            first, way, more = 1, ms_1, key_1
-        if ms_2 <= near and key_2 <= more:
-            first, way, more = 2, ms_2, key_2
-        if ms_3 <= near and key_3 <= more:
-            first, way, more = 3, ms_3, key_3
+        first, way, more = _cheapest(ms_0, ms_1, ms_2, ms_3, key_0, key_1, key_2, key_3)
         more += change
         from_0, from_1, from_2, from_3 = 0, 1, 2, 3
         # Of equal paths, that which stays changes earlier.
@@ -231,19 +222,19 @@ def _find_path(
         else:
             off_0, off_1, off_2, off_3 = _OFF[planned[index]]
             key_0, key_1, key_2, key_3 = key_0 + off_0, key_1 + off_1, key_2 + off_2, key_3 + off_3
-    ends = tuple(map(operator.add, (ms_0, ms_1, ms_2, ms_3), finishes))
-    last, total_ms, _ = _cheapest(ends, (key_0, key_1, key_2, key_3))
+    ms_0, ms_1, ms_2, ms_3 = map(operator.add, (ms_0, ms_1, ms_2, ms_3), finishes)
+    last, total_ms, _ = _cheapest(ms_0, ms_1, ms_2, ms_3, key_0, key_1, key_2, key_3)
     path = [last]
     for origin in reversed(origins):
         path.append(origin[path[-1]])
     return path[::-1], total_ms, reached if planned is None else []
 
 
-def _cheapest(ms: _Four, keys: _FourKeys) -> tuple[int, float, int]:
+def _cheapest(
+    ms_0: float, ms_1: float, ms_2: float, ms_3: float, key_0: int, key_1: int, key_2: int, key_3: int
+) -> tuple[int, float, int]:
     """The backend with the cheapest path, its cost and second key; of equal ones the later."""
-    ms_0, ms_1, ms_2, ms_3 = ms
-    key_0, key_1, key_2, key_3 = keys
-    near = min(ms) + TIE_MS
+    near = min(ms_0, ms_1, ms_2, ms_3) + TIE_MS
     first, least, key = 0, ms_0, key_0 if ms_0 <= near else _FAR
     if ms_1 <= near and key_1 <= key:
         first, least, key = 1, ms_1, key_1
