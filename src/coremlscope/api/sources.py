@@ -10,7 +10,7 @@ import msgspec
 import msgspec.structs
 
 from coremlscope.api.assemble import assemble
-from coremlscope.base.errors import INTERRUPTED_EXIT, CoremlscopeError, EngineError, known_error
+from coremlscope.base.errors import CoremlscopeError, EngineError, known_error
 from coremlscope.base.findings import Finding
 from coremlscope.describe.comparison.plans import plan_views
 from coremlscope.describe.comparison.profiles import (
@@ -28,7 +28,7 @@ from coremlscope.planning.answer.comparison import compare_judged, judge_plans
 from coremlscope.planning.forecast.planner import Forecast
 from coremlscope.results.measurement import Measurement, Phase, Settings
 from coremlscope.results.model import ModelSummary
-from coremlscope.results.profile import Profile
+from coremlscope.results.profile import Profile, exit_code_of
 from coremlscope.runtime.engines.host import power_mode
 from coremlscope.runtime.execution.sequence_lengths import length_findings
 
@@ -317,11 +317,3 @@ def compare_sources(
 def _is_described(profile: Profile) -> bool:
     """False for a model that could not be read."""
     return bool(profile.model.container or profile.ops.id or profile.measurements)
-
-
-def exit_code_of(profiles: Sequence[Profile]) -> int:
-    """Returns the exit code of profiles that were made: 130 after Ctrl-C, or that of the first failure."""
-    codes = [
-        finding.exit_code for profile in profiles for finding in profile.all_findings if finding.exit_code
-    ]
-    return INTERRUPTED_EXIT if INTERRUPTED_EXIT in codes else next(iter(codes), 0)

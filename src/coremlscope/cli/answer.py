@@ -60,11 +60,11 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.api.sources import exit_code_of
     from coremlscope.planning.answer.comparison import compare_judged
     from coremlscope.reports.answer import render_answer, this_mac_values
     from coremlscope.reports.answer_json import render_answers_json
     from coremlscope.reports.provider import provider_values
+    from coremlscope.results.profile import exit_code_of
 
     is_list = len(arguments.models) > 1
     if is_list:

@@ -145,7 +145,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if len(arguments.sources) == 2 and all(map(is_recording, arguments.sources)):
         return _compare_recordings(arguments)
     from coremlscope import api
-    from coremlscope.api.sources import exit_code_of
+    from coremlscope.results.profile import exit_code_of
     from coremlscope.studies.migration import add_agreements
 
     if not any(map(is_onnx, arguments.sources)):

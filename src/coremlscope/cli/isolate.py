@@ -104,11 +104,11 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.api.sources import exit_code_of
     from coremlscope.devices.targets import Targets
     from coremlscope.measure.effort import Effort
     from coremlscope.reports.isolation import isolation_document
     from coremlscope.reports.json import render_values
+    from coremlscope.results.profile import exit_code_of
     from coremlscope.studies.isolation.isolate import isolate
 
     targets = Targets(arguments.device, arguments.os, arguments.compute_units)

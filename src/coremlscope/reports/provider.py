@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from coremlscope.base.figures import Figure
 from coremlscope.base.units import format_duration
 from coremlscope.devices import SETTINGS
-from coremlscope.planning.onnxruntime.catalog import ProviderRule
 from coremlscope.reports.document import Block, Column, Facts, Heading, Hint, Item, Table, Text, Title
 from coremlscope.reports.figures import within_ms
 from coremlscope.reports.words import model_name, plural
@@ -28,6 +27,9 @@ from coremlscope.results.provider import (
     ProviderVerdict,
     Round,
 )
+
+if TYPE_CHECKING:
+    from coremlscope.planning.onnxruntime.catalog import ProviderRule
 
 #: Name and version of the form of `plan --json`.
 SCHEMA = "coremlscope.onnx-plan/1"

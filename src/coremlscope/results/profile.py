@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from coremlscope.base.errors import UsageError
+from coremlscope.base.errors import INTERRUPTED_EXIT, UsageError
 from coremlscope.base.findings import Finding
 from coremlscope.results.agreement import Agreement
 from coremlscope.results.answer import Answer
@@ -233,6 +233,14 @@ def write_profiles(path: str | PathLike[str], profiles: Sequence[Profile]) -> No
         OutputError: The file cannot be written.
     """
     write_json(path, to_json(profiles[0] if len(profiles) == 1 else profiles))
+
+
+def exit_code_of(profiles: Sequence[Profile]) -> int:
+    """Returns the exit code of profiles that were made: 130 after Ctrl-C, or that of the first failure."""
+    codes = [
+        finding.exit_code for profile in profiles for finding in profile.all_findings if finding.exit_code
+    ]
+    return INTERRUPTED_EXIT if INTERRUPTED_EXIT in codes else next(iter(codes), 0)
 
 
 def _check_measurement(measured: Measurement, rows: int) -> None:
