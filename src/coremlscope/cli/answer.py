@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,7 +60,6 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.planning.answer.comparison import compare_judged
     from coremlscope.reports.answer import render_answer, this_mac_values
     from coremlscope.reports.answer_json import render_answers_json
     from coremlscope.reports.provider import provider_values
@@ -89,7 +88,7 @@ def _run(arguments: argparse.Namespace) -> int:
         with_providers(profile, model, arguments, arguments.device or DEFAULT_DEVICES[:_PROVIDER_DEVICES])
         for profile, model in zip(answered, arguments.models, strict=True)
     )
-    comparison = compare_judged(profiles) if is_list else None
+    comparison = _compare(profiles) if is_list else None
     result = profiles[0] if comparison is None else comparison
     write_reports(
         result,
@@ -104,8 +103,16 @@ def _run(arguments: argparse.Namespace) -> int:
     return exit_code_of(profiles)
 
 
+def _compare(profiles: Sequence[Profile]) -> Comparison:
+    from coremlscope.planning.answer.comparison import compare_judged
+
+    return compare_judged(profiles)
+
+
 def _open_page(result: Profile | Comparison, name: str) -> None:
     """Opens the page in a browser, from a file that stays until the system clears its temporary files."""
+    import webbrowser
+
     from coremlscope.reports.renderers import write_report
 
     page = Path(tempfile.mkdtemp(prefix="coremlscope-")) / f"{Path(name).stem}.html"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from coremlscope.base.tables import read_tables
 
 #: The numbers that a file may state, by part of the chip.
 _FACTS: Mapping[str, frozenset[str]] = {
@@ -39,7 +40,7 @@ def chip_tables() -> tuple[Mapping[str, Any], ...]:
     found = []
     for file in Path(__file__).with_name("chips").iterdir():
         if file.name.endswith(".toml"):
-            table = tomllib.loads(file.read_text(encoding="utf-8"))
+            table = read_tables(file.read_text(encoding="utf-8"))
             if problem := next(check_chip(table), ""):
                 raise ValueError(f"{file.name}: {problem}")
             found.append(table)
