@@ -126,21 +126,45 @@ print([name for name in sys.modules if name.startswith((
     assert (finished.stdout, finished.stderr) == ("[]\n", "")
 
 
-@pytest.mark.parametrize(
-    "verb", ["inspect MODEL", "plan MODEL --device m1", "estimate MODEL --device m1", "ops", "rules"]
+#: What no short command imports: engines, what measures, and what reads and plans models of other kinds.
+_OF_OTHERS = (
+    *("asyncio", "email", "google.protobuf.json_format", "hashlib", "importlib.metadata", "ml_dtypes"),
+    *("multiprocessing", "onnx", "onnxruntime", "subprocess", "tempfile", "tomllib", "uvicorn"),
+    *("zipfile", "coremlscope.api.sources", "coremlscope.describe.swift", "coremlscope.dropin"),
+    *("coremlscope.formats.aimodel", "coremlscope.formats.archives", "coremlscope.formats.bundles"),
+    *("coremlscope.formats.compiled.folder", "coremlscope.formats.expressions"),
+    *("coremlscope.formats.miltext", "coremlscope.formats.neuralnetwork", "coremlscope.formats.onnx.reader"),
+    *("coremlscope.formats.zipped_package", "coremlscope.interop"),
+    *("coremlscope.measure.coreml", "coremlscope.measure.embedded", "coremlscope.measure.runner"),
+    *("coremlscope.ops.classical.trees", "coremlscope.ops.lower", "coremlscope.planning.onnxruntime"),
+    *("coremlscope.reports.page", "coremlscope.runtime.basic_pass", "coremlscope.runtime.execution.pipeline"),
+    *("coremlscope.server", "coremlscope.studies", "coremlscope.verification"),
 )
-def test_short_commands_import_no_engine_and_tables_no_numpy(verb: str, tmp_path: Path) -> None:
+#: What else a command does not import.
+_UNNEEDED: Mapping[str, tuple[str, ...]] = {
+    "MODEL": ("coremlscope.describe.comparison",),
+    "MODEL MODEL": (),
+    "inspect MODEL": ("coremlscope.api.assemble", "coremlscope.planning.cost", "coremlscope.results.profile"),
+    "plan MODEL --device m1": ("coremlscope.describe.comparison",),
+    "estimate MODEL --device m1": ("coremlscope.describe.comparison",),
+    "devices": ("numpy", "google.protobuf", "coremlscope.planning"),
+    "ops": ("numpy", "google.protobuf"),
+    "rules": ("numpy", "google.protobuf"),
+}
+
+
+@pytest.mark.parametrize("command", _UNNEEDED)
+def test_short_commands_import_only_what_they_need(command: str, tmp_path: Path) -> None:
     path = tmp_path / "m.mlmodel"
     path.write_bytes(converted_program(8))
-    heavy = ("asyncio", "multiprocessing", "onnx", "onnxruntime", "uvicorn")
-    heavy += () if "MODEL" in verb else ("numpy",)
+    unneeded = (*_OF_OTHERS, *_UNNEEDED[command])
     script = f"""
 import contextlib, io, sys
 from coremlscope.cli.main import main
 with contextlib.redirect_stdout(io.StringIO()):
-    code = main({verb.replace("MODEL", str(path)).split()!r})
-heavy = {heavy!r}
-print(code, [name for name in heavy if name in sys.modules])
+    code = main({command.replace("MODEL", str(path)).split()!r})
+imported = {{".".join(name.split(".")[:end]) for name in sys.modules for end in range(1, 6)}}
+print(code, sorted(imported & {{*{unneeded!r}}}))
 """
     finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (finished.stdout, finished.stderr) == ("0 []\n", "")

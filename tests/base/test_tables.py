@@ -18,7 +18,9 @@ def test_data_files_are_read_as_toml(file: Path) -> None:
     assert json.dumps(read_tables(text)) == json.dumps(tomllib.loads(text))
 
 
-@pytest.mark.parametrize("line", ["value = {a = 1}", "value", "value = 1_000", "value=1", "value = 1\nvalue = 2"])
+@pytest.mark.parametrize(
+    "line", ["value = {a = 1}", "value", "value = 1_000", "value=1", "value = 1\nvalue = 2"]
+)
 def test_other_lines_are_refused(line: str) -> None:
     with pytest.raises(ValueError, match="value"):
         read_tables(f"# A comment.\n\n[part]\n{line}\n")

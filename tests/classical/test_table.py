@@ -14,7 +14,7 @@ from coremlscope.formats.external import EXTERNAL_READERS
 from coremlscope.model.features import dummy_values
 from coremlscope.model.ir import Classical
 from coremlscope.model.schema import message_class
-from coremlscope.ops.classical import CLASSICAL_TYPES
+from coremlscope.ops.classical import classical_types
 from coremlscope.ops.classical.function import with_absent_values
 from coremlscope.runtime.execution.binding import choose_function
 from coremlscope.runtime.execution.executable import compile_model
@@ -36,6 +36,7 @@ _OTHER_KINDS = {
 #: Apple publishes the message of this kind, but not what the model computes.
 _UNSPECIFIED_KINDS = {"classConfidenceThresholding"}
 
+CLASSICAL_TYPES = classical_types()
 every_kind = pytest.mark.parametrize("kind", sorted(CLASSICAL_TYPES))
 
 

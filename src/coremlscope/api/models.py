@@ -79,11 +79,14 @@ def list_models(path: str | os.PathLike[str]) -> BundleSummary | None:
         NotAModelError: The path does not exist.
         ModelError: The file is damaged or cannot be read.
     """
-    from coremlscope.describe.bundle import describe_bundle
     from coremlscope.formats import container
 
     bundle = container.open_with_models(Path(path))
-    return None if bundle is None else describe_bundle(bundle)
+    if bundle is None:
+        return None
+    from coremlscope.describe.bundle import describe_bundle
+
+    return describe_bundle(bundle)
 
 
 def export(
@@ -190,9 +193,12 @@ def open_sources(source: Source | Profile) -> Iterable[tuple[str, Model | Profil
 def list_layers(source: Source) -> Sequence[Source]:
     """Returns the expression of each layer where a source is an expression of several; else the source."""
     from coremlscope.formats.container import path_of
+
+    if isinstance(source, (bytes, Model)) or path_of(source).exists():
+        return [source]
     from coremlscope.formats.expressions.parsing import is_expression
 
-    if isinstance(source, (bytes, Model)) or not is_expression(path_of(source)) or path_of(source).exists():
+    if not is_expression(path_of(source)):
         return [source]
     from coremlscope.formats.expressions import reading
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -111,6 +110,7 @@ def _compare(profiles: Sequence[Profile]) -> Comparison:
 
 def _open_page(result: Profile | Comparison, name: str) -> None:
     """Opens the page in a browser, from a file that stays until the system clears its temporary files."""
+    import tempfile
     import webbrowser
 
     from coremlscope.reports.renderers import write_report

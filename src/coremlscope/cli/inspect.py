@@ -58,7 +58,6 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.describe.swift import swift_interface
 
     listing = api.list_models(arguments.model)
     if listing is not None and len(listing.models) > 1:
@@ -78,6 +77,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return listed() if needs_ops and not arguments.ops else summary
 
     def swift(_width: int, _color: bool) -> str:
+        from coremlscope.describe.swift import swift_interface
+
         return swift_interface(model, arguments.function, summary.functions)
 
     write_reports(summary, arguments, swift if arguments.swift else None, choose=choose)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import sys
 import threading
 import time
@@ -101,7 +100,11 @@ class _Line:
         if not at_once and now - self._told < (_REDRAW_S if self._is_drawn else _PRINT_S):
             return
         self._told = now
-        median = f", median {format_duration(statistics.median(self._seconds))}" if self._seconds else ""
+        median = ""
+        if self._seconds:
+            from statistics import median as median_of
+
+            median = f", median {format_duration(median_of(self._seconds))}"
         words = _WORDS.get(self._phase, self._phase)
         text = f"{words}{self._count}{median}, after {now - self._begun:.0f} s"
         with suppress(BrokenPipeError):  # the result is worth more than its progress

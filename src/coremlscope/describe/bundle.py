@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 from coremlscope.base.errors import CoremlscopeError
 from coremlscope.formats import container
 from coremlscope.formats.bundles import Bundle, FoundModel
-from coremlscope.formats.compiled.coremldata import COREMLDATA
 from coremlscope.formats.compiled.interface import find_interface
+from coremlscope.formats.compiled.marker import COREMLDATA
 from coremlscope.formats.compiled.metadata import METADATA
 from coremlscope.results.model import BundleSummary, ListedModel
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from coremlscope.model.ir import Constant, Function, Op, TensorType
 from coremlscope.ops import OPS
-from coremlscope.ops.classical import CLASSICAL_TYPES
+from coremlscope.ops.classical import classical_types
 from coremlscope.results.left_out import LeftOut
 
 
@@ -15,7 +15,7 @@ def is_unknown(op: Op) -> bool:
     """Returns whether an operation has no definition, or is a layer that could not be translated."""
     if op.layer is not None and op.layer.problem:
         return True
-    return op.type not in OPS and op.type not in CLASSICAL_TYPES and op.type != "const"
+    return op.type != "const" and op.type not in OPS and op.type not in classical_types()
 
 
 def find_left_out(functions: Iterable[Function]) -> LeftOut:

@@ -55,7 +55,7 @@ from coremlscope.model.ir import (
 )
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
-from coremlscope.ops.classical import CLASSICAL_TYPES
+from coremlscope.ops.classical import classical_types
 from coremlscope.ops.spec import Work, work_of
 from coremlscope.ops.view import BoundGraph, OpView
 from coremlscope.results.left_out import LeftOut
@@ -519,7 +519,7 @@ def _work_of(view: OpView) -> Work | None:
         return None
     if spec is not None:
         return work_of(spec, view)
-    row = CLASSICAL_TYPES.get(view.op.type)
+    row = classical_types().get(view.op.type)
     return None if row is None else row.work(view)
 
 

@@ -21,7 +21,7 @@ from coremlscope.model.ir import (
     TensorType,
     Value,
 )
-from coremlscope.ops.classical import CLASSICAL_TYPES
+from coremlscope.ops.classical import classical_types
 from coremlscope.results.model import COMPILED_BY, StageSummary, WeightGroup
 from coremlscope.runtime.execution.binding import program_of, share
 from coremlscope.runtime.execution.wiring import Stage, StageFunction, stage_key
@@ -141,7 +141,7 @@ def describe_external(model: Model) -> _Pairs:
     """
     match model.content:
         case Classical() as content:
-            return tuple(CLASSICAL_TYPES[model.kind].describe(content))
+            return tuple(classical_types()[model.kind].describe(content))
         case Program(attributes=attributes) if _BUILD_INFO in attributes:
             return tuple(_compiler(attributes[_BUILD_INFO]))
         case External(facts=facts, shapes=shapes):

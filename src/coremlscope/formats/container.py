@@ -7,23 +7,22 @@ import os
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import msgspec.structs
 
 from coremlscope.base.errors import CorruptModelError, ModelError, NotAModelError, UsageError
 from coremlscope.base.folders import similar_path
-from coremlscope.formats.aimodel.bundle import is_bundle, is_language_bundle
-from coremlscope.formats.archives import read_gzip
-from coremlscope.formats.bundles import Bundle, FoundModel, open_bundle, split_name
-from coremlscope.formats.bundles.executorch import looks_like_executorch
-from coremlscope.formats.bundles.trees import Wanted
-from coremlscope.formats.compiled.coremldata import COREMLDATA
-from coremlscope.formats.compiled.folder import ESPRESSO_FILES, PROGRAM_TEXT, read_compiled
-from coremlscope.formats.compiled.marker import is_own_compiled, locate_source
-from coremlscope.formats.compiled.ml_program import is_program_file, read_program_file
-from coremlscope.formats.compiled.neural_network import is_espresso_file, read_espresso_file
-from coremlscope.formats.expressions.parsing import is_expression
+from coremlscope.formats.compiled.marker import (
+    COREMLDATA,
+    ESPRESSO_FILES,
+    PROGRAM_TEXT,
+    is_espresso_file,
+    is_own_compiled,
+    is_program_file,
+    locate_source,
+)
 from coremlscope.formats.mlmodel import (
     MAX_SPEC_BYTES,
     looks_like_spec,
@@ -31,10 +30,15 @@ from coremlscope.formats.mlmodel import (
     read_spec,
     resolve_weight_name,
 )
-from coremlscope.formats.mlpackage import MANIFEST, read_archive, read_mlpackage
-from coremlscope.formats.onnx.reader import looks_like_onnx
+from coremlscope.formats.mlpackage import MANIFEST, read_mlpackage
 from coremlscope.formats.weights import WeightStorage
 from coremlscope.model import ir
+
+if TYPE_CHECKING:
+    from coremlscope.formats.bundles import Bundle, FoundModel
+    from coremlscope.formats.bundles.trees import Wanted
+
+# Most models are packages and files of them. The readers of others are imported when such a model is read.
 
 
 class Container(msgspec.Struct, frozen=True):
@@ -49,6 +53,24 @@ class Container(msgspec.Struct, frozen=True):
     name: str
     matches: Callable[[Path], bool]
     read: Callable[[Path], ir.Model]
+
+
+def _open_bundle(path: Path) -> Bundle | None:
+    from coremlscope.formats.bundles import open_bundle
+
+    return open_bundle(path)
+
+
+def _split_name(path: Path) -> tuple[Path, str] | None:
+    from coremlscope.formats.bundles import split_name
+
+    return split_name(path)
+
+
+def _is_expression(path: Path) -> bool:
+    from coremlscope.formats.expressions.parsing import is_expression
+
+    return is_expression(path)
 
 
 def _is_compiled(path: Path) -> bool:
@@ -72,8 +94,32 @@ def _is_gzip(path: Path) -> bool:
     return path.is_file() and _head(path)[:2] == b"\x1f\x8b"
 
 
+def _is_aimodel(path: Path) -> bool:
+    if not path.is_dir():
+        return False
+    from coremlscope.formats.aimodel.bundle import is_bundle
+
+    return is_bundle(path)
+
+
+def _is_language_bundle(path: Path) -> bool:
+    if not path.is_dir():
+        return False
+    from coremlscope.formats.aimodel.bundle import is_language_bundle
+
+    return is_language_bundle(path)
+
+
+def _is_onnx(path: Path) -> bool:
+    return path.suffix == ".onnx" and path.is_file()
+
+
 def _is_executorch(path: Path) -> bool:
-    return path.is_file() and looks_like_executorch(_head(path))
+    if not path.is_file() or _head(path)[4:6] != b"ET":
+        return False
+    from coremlscope.formats.bundles.executorch import looks_like_executorch
+
+    return looks_like_executorch(_head(path))
 
 
 def _is_app(path: Path) -> bool:
@@ -93,18 +139,34 @@ def _read_compiled(path: Path) -> ir.Model:
     if is_own_compiled(path):
         model = _read_path(locate_source(path))
         return msgspec.structs.replace(model, source=path, container="mlmodelc")
+    from coremlscope.formats.compiled.folder import read_compiled
+
     return read_compiled(path)
 
 
+def _read_espresso(path: Path) -> ir.Model:
+    from coremlscope.formats.compiled.neural_network import read_espresso_file
+
+    return read_espresso_file(path)
+
+
+def _read_program(path: Path) -> ir.Model:
+    from coremlscope.formats.compiled.ml_program import read_program_file
+
+    return read_program_file(path)
+
+
 def _read_zip(path: Path) -> ir.Model:
-    bundle = open_bundle(path)
+    from coremlscope.formats.zipped_package import read_archive
+
+    bundle = _open_bundle(path)
     if bundle is None or not bundle.models:
         return read_archive(path)
     return read_found(bundle, bundle.only())
 
 
 def _read_bundle(path: Path) -> ir.Model:
-    bundle = open_bundle(path)
+    bundle = _open_bundle(path)
     if bundle is None:
         raise NotAModelError(f"{path} is not a file or folder", "check the path")
     return read_found(bundle, bundle.only())
@@ -123,6 +185,8 @@ def read_found(bundle: Bundle, model: FoundModel, wanted: Wanted | None = None) 
     """
     source = bundle.source(model)
     if bundle.kind == "zip" and model.container == "mlpackage":
+        from coremlscope.formats.zipped_package import read_archive
+
         read_model = read_archive(bundle.path, model.inside)
     else:
         located = bundle.locate(model, wanted)
@@ -141,7 +205,6 @@ def read_found(bundle: Bundle, model: FoundModel, wanted: Wanted | None = None) 
 
 
 def _read_aimodel(path: Path) -> ir.Model:
-    # Imported late: most models are no bundles of Core AI, and the readers take a while to import.
     from coremlscope.formats.aimodel.reader import read_aimodel
 
     return read_aimodel(path)
@@ -156,6 +219,7 @@ def _read_language_bundle(path: Path) -> ir.Model:
 def _read_gzip(path: Path) -> ir.Model:
     if path.name.endswith((".tar.gz", ".tgz")):
         raise NotAModelError(f"{path} is a gzip archive of a tar archive", "unpack it first")
+    from coremlscope.formats.archives import read_gzip
 
     def open_storage(name: str) -> WeightStorage:
         return WeightStorage(name, path.parent / resolve_weight_name(name))
@@ -176,14 +240,14 @@ _APP_SUFFIXES = (".app", ".appex", ".bundle", ".framework", ".xcarchive", ".xcfr
 CONTAINERS: tuple[Container, ...] = (
     Container("mlmodelc", _is_compiled, _read_compiled),
     Container("mlpackage", _is_package, read_mlpackage),
-    Container("aimodel", is_bundle, _read_aimodel),
-    Container("language model", is_language_bundle, _read_language_bundle),
+    Container("aimodel", _is_aimodel, _read_aimodel),
+    Container("language model", _is_language_bundle, _read_language_bundle),
     Container("app", _is_app, _read_bundle),
     Container("zip", _is_archive, _read_zip),
-    Container("espresso", is_espresso_file, read_espresso_file),
-    Container("mil", is_program_file, read_program_file),
+    Container("espresso", is_espresso_file, _read_espresso),
+    Container("mil", is_program_file, _read_program),
     Container("gzip", _is_gzip, _read_gzip),
-    Container("onnx", looks_like_onnx, _read_onnx),
+    Container("onnx", _is_onnx, _read_onnx),
     Container("pte", _is_executorch, _read_bundle),
     Container("mlmodel", _is_spec, read_mlmodel),
 )
@@ -211,7 +275,7 @@ def open_with_models(path: Path) -> Bundle | None:
         name = sniff(path)
         if name not in _BUNDLES and (name is not None or not path.is_dir()):
             return None
-        return open_bundle(path)
+        return _open_bundle(path)
 
 
 def on_disk(path: Path) -> Path:
@@ -221,15 +285,15 @@ def on_disk(path: Path) -> Path:
     Raises:
         ModelError: The archive or app contains no such model, is damaged, or would not fit on the disk.
     """
-    named = None if path.exists() else split_name(path)
-    if named is None and is_expression(path) and not path.exists():
+    named = None if path.exists() else _split_name(path)
+    if named is None and not path.exists() and _is_expression(path):
         from coremlscope.formats.expressions.reading import write_expression
 
         return write_expression(path)
     if named is None and sniff(path) not in _BUNDLES:
         return path
     with _file_errors(path):
-        bundle = open_bundle(path if named is None else named[0])
+        bundle = _open_bundle(path if named is None else named[0])
         if bundle is None:
             return path
         return bundle.locate(bundle.only() if named is None else bundle.find(named[1]))
@@ -287,14 +351,14 @@ def _file_errors(path: Path) -> Iterator[None]:
 
 def _read_path(path: Path) -> ir.Model:
     if not path.exists():
-        named = split_name(path)
-        if named is None and is_expression(path):
+        named = _split_name(path)
+        if named is None and _is_expression(path):
             from coremlscope.formats.expressions.reading import read_expression
 
             return read_expression(path)
         if named is None:
             raise _missing(path)
-        bundle = open_bundle(named[0])
+        bundle = _open_bundle(named[0])
         if bundle is None:
             raise NotAModelError(f"{named[0]} contains no other models", "leave the name after # out")
         return read_found(bundle, bundle.find(named[1]))
@@ -337,7 +401,7 @@ def _suggest(path: Path) -> str:
 def _suggest_inside(path: Path) -> str:
     """Returns a hint with the models in the folder."""
     try:
-        bundle = open_bundle(path)
+        bundle = _open_bundle(path)
     except ModelError:  # It has too many files.
         bundle = None
     models = () if bundle is None else bundle.models

@@ -153,9 +153,9 @@ def _read_model(spec: Message, open_storage: StorageOpener) -> ir.Model:
         content = read_network(kind, getattr(spec, kind), description.default, description.main)
     else:
         # Imports the operations, which take long to load.
-        from coremlscope.ops.classical import CLASSICAL_TYPES
+        from coremlscope.ops.classical import classical_types
 
-        row = CLASSICAL_TYPES.get(kind)
+        row = classical_types().get(kind)
         content = ir.Opaque(kind) if row is None else row.read(getattr(spec, kind))
     if kind not in _NETWORKS:
         description = read_description(spec.description, functions)

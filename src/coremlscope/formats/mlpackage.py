@@ -1,22 +1,17 @@
-"""Reading of packages: `.mlpackage` folders and zip archives of them.
+"""Reading of packages: `.mlpackage` folders, and what archives of them share.
 
 `Manifest.json` names the root model item under `Data/`. Weight files are next to that item, under `weights/`.
-Archive members are read by name and never extracted to paths from the archive, so they cannot escape a
-folder.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import tempfile
-import zipfile
 from pathlib import Path, PurePosixPath
-from typing import IO, Protocol
+from typing import Protocol
 
-from coremlscope.base.errors import CorruptModelError, NotAModelError
+from coremlscope.base.errors import CorruptModelError
 from coremlscope.base.units import shown
-from coremlscope.formats.archives import check_budget, copy_member, open_zip, read_member
 from coremlscope.formats.mlmodel import MAX_SPEC_BYTES, is_inside, is_pointer, read_spec, resolve_weight_name
 from coremlscope.formats.weights import WeightStorage
 from coremlscope.model import ir
@@ -27,12 +22,10 @@ DATA = "Data"
 _INCOMPLETE = "the package is incomplete; copy or download the whole folder again"
 _FETCH = "run `git lfs pull` in its repository to fetch the files of the package"
 _MALICIOUS = "do not use this package unless you trust its author; export or download the model again"
-#: A folder that macOS adds to archives.
-_FINDER_NOISE = "__MACOSX/"
 _MAX_MANIFEST_BYTES = 16 * 2**20
 
 
-class _Files(Protocol):
+class PackageFiles(Protocol):
     """The files of a package, in a folder or an archive. Paths are relative to the package and checked."""
 
     def read(self, path: PurePosixPath) -> bytes:
@@ -52,23 +45,7 @@ def read_mlpackage(path: Path) -> ir.Model:
         CorruptModelError: The package is incomplete, or its manifest is damaged or points outside the
             package.
     """
-    return _read_package(_Folder(path), path)
-
-
-def read_archive(path: Path, inside: PurePosixPath | None = None) -> ir.Model:
-    """Reads a package in a zip archive.
-
-    Args:
-        path: The archive.
-        inside: The path of the package in the archive; None if the archive contains one `.mlpackage` folder
-            or the content of one.
-
-    Raises:
-        NotAModelError: The archive does not contain exactly one package.
-        CorruptModelError: The archive or the package is damaged or malicious.
-    """
-    with open_zip(path) as archive:
-        return _read_package(_Archive(path, archive, inside), path)
+    return read_files(_Folder(path), path)
 
 
 def read_package_spec(path: Path) -> bytes:
@@ -94,7 +71,8 @@ def missing_items(path: str | os.PathLike[str]) -> list[str]:
     return [shown(str(item)) for item in items if is_inside(item) and not Path(path, item).exists()]
 
 
-def _read_package(files: _Files, source: Path) -> ir.Model:
+def read_files(files: PackageFiles, source: Path) -> ir.Model:
+    """Reads a package from its files."""
     item = _root_item(files.read(PurePosixPath(MANIFEST)), source)
 
     def open_storage(name: str) -> WeightStorage:
@@ -127,7 +105,7 @@ def _root_item(manifest: bytes, source: Path) -> PurePosixPath:
     return PurePosixPath(DATA, path)
 
 
-def _most_bytes(path: PurePosixPath) -> int:
+def most_bytes(path: PurePosixPath) -> int:
     """The maximum size of a file that is read into memory: the manifest or the specification."""
     return _MAX_MANIFEST_BYTES if path.name == MANIFEST else MAX_SPEC_BYTES
 
@@ -145,7 +123,7 @@ class _Folder:
         full = self._locate(path)
         if not full.is_file():
             raise CorruptModelError(f"{shown(str(path))} is missing in the package {self._root}", _INCOMPLETE)
-        if full.stat().st_size > _most_bytes(path):
+        if full.stat().st_size > most_bytes(path):
             raise CorruptModelError(
                 f"{shown(str(path))} in the package {self._root} is too large", _MALICIOUS
             )
@@ -164,59 +142,3 @@ class _Folder:
                 f"{shown(str(path))} in the package {self._root} is a link to outside the package", _MALICIOUS
             )
         return full
-
-
-class _Archive:
-    """A package in a zip archive. Weight files are extracted to anonymous temporary files on first use."""
-
-    def __init__(self, path: Path, archive: zipfile.ZipFile, inside: PurePosixPath | None) -> None:
-        self._path = path
-        self._archive = archive
-        files = (info for info in archive.infolist() if not info.is_dir())
-        self._members = {info.filename: info for info in files if not info.filename.startswith(_FINDER_NOISE)}
-        self._prefix = self._find_package() if inside is None else "".join(f"{p}/" for p in inside.parts)
-
-    def _find_package(self) -> str:
-        """Returns the package's folder with a trailing slash, or an empty string at the top level."""
-        found = [path for path in map(PurePosixPath, self._members) if path.name == MANIFEST]
-        top = [name for name in found if len(name.parts) == min(len(other.parts) for other in found)]
-        if not top:
-            raise NotAModelError(
-                f"the zip archive {self._path} does not contain a package ({MANIFEST} is missing)",
-                "zip the whole .mlpackage folder, or unpack the archive and use the model in it",
-            )
-        if len(top) > 1:
-            raise NotAModelError(
-                f"the zip archive {self._path} contains {len(top)} packages",
-                f"unpack it and use one of them, such as {top[0].parent}",
-            )
-        return str(top[0])[: -len(MANIFEST)]
-
-    def read(self, path: PurePosixPath) -> bytes:
-        info = self._members.get(self._prefix + str(path))
-        if info is None:
-            raise CorruptModelError(
-                f"{shown(str(path))} is missing in the package in {self._path}", _INCOMPLETE
-            )
-        return read_member(self._archive, info, _most_bytes(path))
-
-    def storage(self, name: str, path: PurePosixPath) -> WeightStorage:
-        info = self._members.get(self._prefix + str(path))
-        if info is None:
-            return WeightStorage(name)
-        return WeightStorage(name, opener=lambda: self._unpack(info), size=info.file_size)
-
-    def total_bytes(self) -> int:
-        return sum(info.file_size for name, info in self._members.items() if name.startswith(self._prefix))
-
-    def _unpack(self, info: zipfile.ZipInfo) -> IO[bytes]:
-        check_budget(self._path, info.file_size, Path(tempfile.gettempdir()))
-        target = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
-        try:
-            with open_zip(self._path) as archive:
-                copy_member(archive, info, target)
-            target.flush()
-        except BaseException:
-            target.close()
-            raise
-        return target

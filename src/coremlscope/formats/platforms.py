@@ -21,8 +21,20 @@ _PLATFORMS: Mapping[int, tuple[str, ...]] = {
     10: ("iOS 26", "macOS 26", "watchOS 26", "tvOS 26", "visionOS 26"),
 }
 
-#: The specification version that introduced each operation set.
+#: The names of operation sets in MIL text, by those in programs.
+PRINTED_OPSETS = {
+    "CoreML5": "ios15",
+    "CoreML6": "ios16",
+    "CoreML7": "ios17",
+    "CoreML8": "ios18",
+    "CoreML9": "ios26",
+}
+READ_OPSETS = {printed: name for name, printed in PRINTED_OPSETS.items()}
+#: Operation sets of the first compilers, which printed the earlier dialect.
+EARLY_OPSETS = ("CoreML5", "CoreML6", "CoreML7")
+#: The specification version that introduced each operation set. (Source: coremltools' `_OPSET`.)
 _OPSETS = {"CoreML5": 6, "CoreML6": 7, "CoreML7": 8, "CoreML8": 9, "CoreML9": 10}
+NEWEST_VERSION = max(_OPSETS.values())
 #: Operations that the first opset does not contain. (Source: coremltools 9.0, `SSAOpRegistry.core_ops`.)
 _LATER_OPS: Mapping[str, tuple[str, ...]] = {
     "CoreML6": (

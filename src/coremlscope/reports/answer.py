@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from coremlscope.base.units import format_bytes, format_duration, format_per_second
-from coremlscope.describe.comparison.profiles import Comparison
 from coremlscope.describe.this_mac import NOT_MEASURED, say_measured
 from coremlscope.devices.unit import NEURAL_ENGINE, SETTING_WORDS, SETTINGS, ComputeUnits
 from coremlscope.reports.difference import conclude_comparison, describe_operations, fact_rows, pair_table
@@ -14,8 +14,11 @@ from coremlscope.reports.figures import EXTRAPOLATED, milliseconds, within_ms
 from coremlscope.reports.provider import provider_comparison, verdict_section
 from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.reports.words import model_name, plural
-from coremlscope.results.answer import Answer, Proposal, PublishedFigure
-from coremlscope.results.profile import Profile
+
+if TYPE_CHECKING:
+    from coremlscope.describe.comparison.profiles import Comparison
+    from coremlscope.results.answer import Answer, Proposal, PublishedFigure
+    from coremlscope.results.profile import Profile
 
 #: Lines of an answer at 80 columns, and what is listed of each part.
 _MOST_LINES = 40

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from coremlscope.describe.comparison.profiles import Comparison
 from coremlscope.reports.json import render_values
 from coremlscope.results.encoding import plain
-from coremlscope.results.profile import Profile
+
+if TYPE_CHECKING:
+    from coremlscope.describe.comparison.profiles import Comparison
+    from coremlscope.results.profile import Profile
 
 #: Name and version of the form.
 _SCHEMA = "coremlscope.answers/1"

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from coremlscope.base.figures import Origin
 from coremlscope.base.units import format_bytes, format_cost, format_count, format_duration, format_ratio
-from coremlscope.describe.comparison.change import Change
-from coremlscope.describe.comparison.plans import PlanChange, PlannedOpChange
-from coremlscope.describe.comparison.profiles import Comparison, Difference
 from coremlscope.devices.unit import SETTING_WORDS
 from coremlscope.model.ir import kind_name
 from coremlscope.reports.document import Block, Column, Conclusion, Table, Text
 from coremlscope.reports.figures import milliseconds
 from coremlscope.reports.words import SHORT_UNIT_NAMES, describe_own, plural, unit_name
-from coremlscope.results.answer import Answer, PairVerdict, SettingChoice
+
+if TYPE_CHECKING:
+    from coremlscope.base.figures import Origin
+    from coremlscope.describe.comparison.change import Change
+    from coremlscope.describe.comparison.plans import PlanChange, PlannedOpChange
+    from coremlscope.describe.comparison.profiles import Comparison, Difference
+    from coremlscope.results.answer import Answer, PairVerdict, SettingChoice
 
 _FORMATS: Mapping[str, Callable[[str], str]] = {
     "kind": kind_name,

@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from coremlscope.base.findings import Finding, Severity
 from coremlscope.base.folders import split_archive
 from coremlscope.base.units import format_bytes, format_count, format_duration
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, UNIT_WORDS, ComputeUnit, ComputeUnits
-from coremlscope.results.calibration import OwnCalibration
-from coremlscope.results.estimate import Bound
 from coremlscope.results.model import FunctionSummary, ModelSummary, WeightGroup, WorkSummary
 from coremlscope.results.plan import (
     Choice,
@@ -22,7 +19,12 @@ from coremlscope.results.plan import (
     describe_saving,
     undecided_counts,
 )
-from coremlscope.results.profile import Profile
+
+if TYPE_CHECKING:
+    from coremlscope.base.findings import Finding, Severity
+    from coremlscope.results.calibration import OwnCalibration
+    from coremlscope.results.estimate import Bound
+    from coremlscope.results.profile import Profile
 
 #: Compute units, in full and in short.
 UNIT_NAMES: Mapping[ComputeUnit, str] = {CPU: "CPU", GPU: "GPU", NEURAL_ENGINE: "Neural Engine"}

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from coremlscope.base.errors import CorruptModelError, NotAModelError, UnsupportedModelError
 from coremlscope.describe.model import describe_model
 from coremlscope.formats import container
-from coremlscope.formats.compiled.coremldata import COREMLDATA, parse_compiled_data, read_compiled_data
+from coremlscope.formats.compiled.coremldata import parse_compiled_data, read_compiled_data
 from coremlscope.formats.compiled.interface import find_interface
+from coremlscope.formats.compiled.marker import COREMLDATA
 from coremlscope.formats.compiled.metadata import METADATA
 from coremlscope.formats.description import read_description
 from coremlscope.formats.external import compiled_model

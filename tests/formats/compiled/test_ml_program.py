@@ -22,9 +22,9 @@ from coremlscope.base.errors import (
     UnsupportedModelError,
 )
 from coremlscope.formats import container
-from coremlscope.formats.compiled.coremldata import COREMLDATA
+from coremlscope.formats.compiled.marker import COREMLDATA, PROGRAM_TEXT
 from coremlscope.formats.compiled.metadata import METADATA
-from coremlscope.formats.compiled.ml_program import PROGRAM_TEXT, read_signature
+from coremlscope.formats.compiled.ml_program import read_signature
 from coremlscope.formats.compiled.writing import write_compiled
 from coremlscope.formats.miltext import parse_program
 from coremlscope.formats.packaging import write_mlpackage

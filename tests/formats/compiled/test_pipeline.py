@@ -12,9 +12,8 @@ import pytest
 import coremlscope
 from coremlscope.base.errors import CorruptModelError
 from coremlscope.formats import container
-from coremlscope.formats.compiled.coremldata import COREMLDATA
+from coremlscope.formats.compiled.marker import COREMLDATA, PROGRAM_TEXT
 from coremlscope.formats.compiled.metadata import METADATA
-from coremlscope.formats.compiled.ml_program import PROGRAM_TEXT
 from coremlscope.formats.compiled.writing import write_compiled
 from coremlscope.formats.description import write_description
 from coremlscope.formats.packaging import write_mlpackage

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from coremlscope.base.errors import CorruptModelError, NotAModelError, OutputError, UsageError
 from coremlscope.formats import container
-from coremlscope.formats.compiled.coremldata import COREMLDATA, read_compiled_data
-from coremlscope.formats.compiled.marker import is_own_compiled
+from coremlscope.formats.compiled.coremldata import read_compiled_data
+from coremlscope.formats.compiled.marker import COREMLDATA, is_own_compiled
 from coremlscope.formats.compiled.metadata import METADATA, read_metadata_file
 from coremlscope.formats.compiled.writing import compile_into, link_or_copy, write_compiled
 from coremlscope.formats.packaging import write_mlpackage

@@ -19,7 +19,7 @@ from coremlscope.base.scratch import new_scratch
 from coremlscope.base.units import shown
 from coremlscope.formats.bundles.executorch import looks_like_executorch, read_executorch
 from coremlscope.formats.bundles.trees import FolderTree, Tree, Wanted, ZipTree
-from coremlscope.formats.compiled.folder import ESPRESSO_FILES, PROGRAM_TEXT
+from coremlscope.formats.compiled.marker import COREMLDATA, ESPRESSO_FILES, PROGRAM_TEXT
 from coremlscope.formats.mlpackage import DATA, MANIFEST
 
 BundleKind = Literal["folder", "zip", "pte"]
@@ -34,7 +34,7 @@ _FOLDER_SUFFIXES: Mapping[str, ModelContainer] = {
 _SINGLE_FILE = ".mlmodel"
 _WHERE = "look for folders that end in .mlmodelc, .mlpackage or .aimodel, and for .mlmodel files"
 #: Files by which a compiled model is known whose folder has another suffix.
-_COMPILED_FILES = ("coremldata.bin", PROGRAM_TEXT, ESPRESSO_FILES[0])
+_COMPILED_FILES = (COREMLDATA, PROGRAM_TEXT, ESPRESSO_FILES[0])
 #: The places of extracted models in this process, by archive (path, modification time, size) and path inside.
 _EXTRACTED: dict[tuple[Path, int, int, PurePosixPath], Path] = {}
 #: The number of models that an error lists.

@@ -41,8 +41,6 @@ from coremlscope.base.errors import CorruptModelError, NotAModelError
 from coremlscope.model import schema
 from coremlscope.model.schema import Message
 
-COREMLDATA = "coremldata.bin"
-
 _GENERIC, _SPEC = "generic", "spec"
 _RESERVED, _RESERVED_EARLY = 24, 16
 #: The version of the layout that is written.

@@ -10,11 +10,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from coremlscope.base.errors import CorruptModelError, NotAModelError
-from coremlscope.formats.compiled.coremldata import COREMLDATA, read_compiled_data
+from coremlscope.formats.compiled.coremldata import read_compiled_data
 from coremlscope.formats.compiled.interface import CompiledInterface, find_interface
+from coremlscope.formats.compiled.marker import COREMLDATA, ESPRESSO_FILES, PROGRAM_TEXT
 from coremlscope.formats.compiled.metadata import METADATA
-from coremlscope.formats.compiled.ml_program import PROGRAM_TEXT, read_ml_program
-from coremlscope.formats.compiled.neural_network import read_neural_network
+from coremlscope.formats.compiled.ml_program import read_ml_program
+from coremlscope.formats.compiled.neural_network import NETWORKS, read_neural_network
 from coremlscope.formats.external import compiled_model
 from coremlscope.formats.mlmodel import read_spec, resolve_weight_name
 from coremlscope.formats.weights import WeightStorage
@@ -92,18 +93,13 @@ def _read_names(path: Path) -> list[str]:
     return names
 
 
-__all__ = ["ESPRESSO_FILES", "PROGRAM_TEXT", "read_compiled"]
-
 #: Limit of pipelines inside pipelines.
 _MAX_DEPTH = 8
-ESPRESSO_FILES = ("model.espresso.net", "model.espresso.shape", "model.espresso.weights")
-
 _INTERFACE_FILES = (COREMLDATA, METADATA)
-_NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
 #: The file or folder without which a model of a type has no content.
 _CONTENT = {
     "mlProgram": PROGRAM_TEXT,
-    **dict.fromkeys(_NETWORKS, ESPRESSO_FILES[0]),
+    **dict.fromkeys(NETWORKS, ESPRESSO_FILES[0]),
     **dict.fromkeys(PIPELINES, FIRST_STAGE),
 }
 

@@ -8,7 +8,8 @@ import msgspec
 from msgspec.structs import replace
 
 from coremlscope.base.errors import NotAModelError
-from coremlscope.formats.compiled.coremldata import COREMLDATA, CompiledData, read_compiled_data
+from coremlscope.formats.compiled.coremldata import CompiledData, read_compiled_data
+from coremlscope.formats.compiled.marker import COREMLDATA
 from coremlscope.formats.compiled.metadata import METADATA, CompiledMetadata, read_metadata_file
 from coremlscope.formats.description import read_description, read_metadata
 from coremlscope.model import ir

@@ -1,7 +1,7 @@
-"""Compiled models written by this package: a `.mlmodelc` folder that contains the source model.
+"""Files by which a compiled model is known, and the marker of those that this package wrote.
 
-The folder can be moved and copied. Its marker file contains the path of the source model, relative to the
-folder:
+Such a `.mlmodelc` folder contains the source model. It can be moved and copied. The marker contains the path
+of the source model, relative to the folder:
 
     {"format": "coremlscope.compiled", "version": 1, "model": "source/model.mlpackage"}
 
@@ -17,7 +17,16 @@ from coremlscope.base.errors import CorruptModelError, UnsupportedModelError
 from coremlscope.base.writing import write_draft
 from coremlscope.formats.mlmodel import is_inside
 
+COREMLDATA = "coremldata.bin"
+PROGRAM_TEXT = "model.mil"
+#: The ends of the names of a neural network's files: its layers, their shapes, and their weights.
+NET, SHAPE, WEIGHTS = ".espresso.net", ".espresso.shape", ".espresso.weights"
+ESPRESSO_FILES = tuple(f"model{suffix}" for suffix in (NET, SHAPE, WEIGHTS))
 MARKER = "coremlscope.json"
+
+_SUFFIX, _START = ".mil", b"program("
+#: An attribute of operations in analytics.mil, in which Core ML writes plans, and where it is searched.
+_OF_PLANS, _HEAD_BYTES = b"BackendSupport = ", 2**16
 
 _FORMAT = "coremlscope.compiled"
 _VERSION = 1
@@ -27,6 +36,20 @@ _INCOMPLETE = "compile the model again"
 def is_own_compiled(path: Path) -> bool:
     """True for a folder with the marker."""
     return (path / MARKER).is_file()
+
+
+def is_program_file(path: Path) -> bool:
+    """True for a file with the text of a program, except for plans that Core ML wrote (analytics.mil)."""
+    if path.suffix != _SUFFIX or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    return head.lstrip().startswith(_START) and _OF_PLANS not in head
+
+
+def is_espresso_file(path: Path) -> bool:
+    """True for one of the three files of a compiled neural network."""
+    return path.is_file() and path.name.endswith((NET, SHAPE, WEIGHTS))
 
 
 def write_marker(folder: Path, model: PurePosixPath) -> None:

@@ -16,8 +16,7 @@ import msgspec
 
 from coremlscope.base.errors import CorruptModelError
 from coremlscope.base.units import shown
-from coremlscope.formats.miltext.opsets import PRINTED_OPSETS
-from coremlscope.formats.platforms import first_releases
+from coremlscope.formats.platforms import PRINTED_OPSETS, first_releases
 from coremlscope.formats.weights import BlobData
 from coremlscope.model import ir
 

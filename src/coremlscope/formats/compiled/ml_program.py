@@ -11,8 +11,10 @@ from msgspec.structs import replace
 from coremlscope.base.errors import CorruptModelError
 from coremlscope.base.units import shown
 from coremlscope.formats.compiled.interface import find_interface
+from coremlscope.formats.compiled.marker import PROGRAM_TEXT
 from coremlscope.formats.miltext import parse_program
 from coremlscope.formats.mlmodel import MODEL_PATH, resolve_weight_name
+from coremlscope.formats.platforms import NEWEST_VERSION, oldest_version
 from coremlscope.formats.weights import BlobData, WeightStorage
 from coremlscope.model import ir
 
@@ -114,24 +116,8 @@ def _plain(constant: ir.Constant) -> Any:
             return members
 
 
-PROGRAM_TEXT = "model.mil"
-
 _PARENT = f"{MODEL_PATH}/../"
 _POINTER = b"version https://git-lfs."
-_SUFFIX, _START = ".mil", b"program("
-#: An attribute of operations in analytics.mil, in which Core ML writes plans, and where it is searched.
-_OF_PLANS, _HEAD_BYTES = b"BackendSupport = ", 2**16
-#: The specification version in which an operation set was introduced. (Source: coremltools' `_OPSET`.)
-_SPEC_VERSIONS = {"CoreML5": 6, "CoreML6": 7, "CoreML7": 8, "CoreML8": 9, "CoreML9": 10}
-
-
-def is_program_file(path: Path) -> bool:
-    """True for a file with the text of a program, except for plans that Core ML wrote (analytics.mil)."""
-    if path.suffix != _SUFFIX or not path.is_file():
-        return False
-    with path.open("rb") as file:
-        head = file.read(_HEAD_BYTES)
-    return head.lstrip().startswith(_START) and _OF_PLANS not in head
 
 
 def read_program_file(path: Path) -> ir.Model:
@@ -176,9 +162,10 @@ def _read(path: Path, pipeline: Path | None) -> ir.Model:
     weights = {str(resolve_weight_name(s.name)): s.size for s in files.storages.values()}
     weight_files = tuple(map(ir.WeightFile, weights, weights.values()))
     if interface is None:
-        opsets = [function.opset for function in program.functions.values()]
         return ir.Model(
-            spec_version=max(_SPEC_VERSIONS.get(opset, max(_SPEC_VERSIONS.values())) for opset in opsets),
+            spec_version=max(
+                oldest_version(one.opset) or NEWEST_VERSION for one in program.functions.values()
+            ),
             description=read_signature(program),
             content=program,
             weight_files=weight_files,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from coremlscope.base.errors import CorruptModelError, NotAModelError
-from coremlscope.formats.compiled.coremldata import COREMLDATA
 from coremlscope.formats.compiled.interface import CompiledInterface, find_interface
+from coremlscope.formats.compiled.marker import COREMLDATA, NET, SHAPE, WEIGHTS
 from coremlscope.formats.mlmodel import resolve_weight_name
 from coremlscope.formats.weights import WeightStorage
 from coremlscope.model import ir
@@ -17,12 +17,11 @@ from coremlscope.model import ir
 if TYPE_CHECKING:
     from coremlscope.formats.espresso.network import CompiledFiles
 
-_NET, _SHAPE, _WEIGHTS = ".espresso.net", ".espresso.shape", ".espresso.weights"
 _STEM = "model"
 _INCOMPLETE = "the folder is incomplete; copy or download the whole folder again"
 #: The first specification versions with and without exact shapes, for files that do not specify theirs.
 _EXACT_VERSION, _FIRST_VERSION = 4, 1
-_NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
+NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
 
 
 def read_neural_network(folder: Path) -> ir.Model:
@@ -36,15 +35,10 @@ def read_neural_network(folder: Path) -> ir.Model:
         NotAModelError: A file is a Git LFS pointer.
         UnsupportedModelError: The model cannot be read.
     """
-    path = folder / f"{_STEM}{_NET}"
+    path = folder / f"{_STEM}{NET}"
     if not path.is_file():
         raise CorruptModelError(f"the compiled neural network {folder} has no {path.name}", _INCOMPLETE)
     return _read(path, find_interface(folder))
-
-
-def is_espresso_file(path: Path) -> bool:
-    """True for one of the three files of a compiled neural network."""
-    return path.is_file() and path.name.endswith((_NET, _SHAPE, _WEIGHTS))
 
 
 def read_espresso_file(path: Path) -> ir.Model:
@@ -58,9 +52,9 @@ def read_espresso_file(path: Path) -> ir.Model:
         CorruptModelError: A file is damaged.
         UnsupportedModelError: The model cannot be read.
     """
-    for suffix, content in ((_SHAPE, "shapes"), (_WEIGHTS, "weights")):
+    for suffix, content in ((SHAPE, "shapes"), (WEIGHTS, "weights")):
         if path.name.endswith(suffix):
-            net = path.name.removesuffix(suffix) + _NET
+            net = path.name.removesuffix(suffix) + NET
             raise NotAModelError(
                 f"{path} has only the {content} of a compiled neural network",
                 f"use {net}, which has its layers, or the whole .mlmodelc folder",
@@ -71,7 +65,7 @@ def read_espresso_file(path: Path) -> ir.Model:
 
 
 def _stem(path: Path) -> str:
-    return path.name.removesuffix(_NET)
+    return path.name.removesuffix(NET)
 
 
 def _read(path: Path, interface: CompiledInterface | None) -> ir.Model:
@@ -83,7 +77,7 @@ def _read(path: Path, interface: CompiledInterface | None) -> ir.Model:
     from coremlscope.formats.espresso.preprocessing import parse_tables
 
     network = read_network_file(path)
-    shapes = path.with_name(_stem(path) + _SHAPE)
+    shapes = path.with_name(_stem(path) + SHAPE)
     scaling = path.parent / "model" / COREMLDATA
     storage = _weight_file(path, network.storage)
     files = CompiledFiles(
@@ -92,11 +86,11 @@ def _read(path: Path, interface: CompiledInterface | None) -> ir.Model:
         blobs=BlobFile.open(storage),
         scaling=parse_tables(scaling.read_bytes()) if scaling.is_file() else {},
     )
-    if interface is not None and interface.kind not in _NETWORKS:
+    if interface is not None and interface.kind not in NETWORKS:
         interface = None
     if interface is None:
         description = describe_files(files)
-        content = read_network(_NETWORKS[0], files, description.default, description.main)
+        content = read_network(NETWORKS[0], files, description.default, description.main)
     else:
         description = with_compiled_shapes(interface.description, files)
         content = read_network(
@@ -121,7 +115,7 @@ def _assumed(files: CompiledFiles) -> tuple[str, ...]:
 
 def _weight_file(path: Path, given: str) -> WeightStorage:
     """Returns the weight file that the layers' file names, or the one with the name of the layers' file."""
-    usual = _stem(path) + _WEIGHTS
+    usual = _stem(path) + WEIGHTS
     name = str(resolve_weight_name(given)) if given else usual
     if not (path.parent / name).is_file() and path.with_name(usual).is_file():
         name = usual

@@ -25,9 +25,8 @@ from coremlscope.base.errors import UsageError
 from coremlscope.base.escaping import path_text
 from coremlscope.base.writing import check_new_folder, new_folder, write_draft
 from coremlscope.formats import container
-from coremlscope.formats.compiled.coremldata import COREMLDATA, format_analytics, format_program_data
-from coremlscope.formats.compiled.folder import ESPRESSO_FILES, PROGRAM_TEXT
-from coremlscope.formats.compiled.marker import MARKER, write_marker
+from coremlscope.formats.compiled.coremldata import format_analytics, format_program_data
+from coremlscope.formats.compiled.marker import COREMLDATA, ESPRESSO_FILES, MARKER, PROGRAM_TEXT, write_marker
 from coremlscope.formats.compiled.metadata import METADATA, describe_model
 from coremlscope.formats.description import write_description
 from coremlscope.formats.miltext import print_program

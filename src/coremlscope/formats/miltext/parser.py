@@ -9,7 +9,7 @@ from coremlscope.base.errors import UnsupportedModelError
 from coremlscope.base.units import shown
 from coremlscope.formats.miltext.lexer import Tokens, decode
 from coremlscope.formats.miltext.literals import MAX_DEPTH, LiteralReader
-from coremlscope.formats.miltext.opsets import READ_OPSETS
+from coremlscope.formats.platforms import READ_OPSETS
 from coremlscope.formats.program import BLOCK_NAMES
 from coremlscope.formats.values import BlobOpener
 from coremlscope.model import ir

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from coremlscope.formats.miltext.opsets import EARLY_OPSETS, PRINTED_OPSETS
+from coremlscope.formats.platforms import EARLY_OPSETS, PRINTED_OPSETS
 from coremlscope.formats.weights import BlobData
 from coremlscope.model import ir
 

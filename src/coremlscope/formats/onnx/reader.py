@@ -135,11 +135,6 @@ def _shaped(array: Array, shape: tuple[int, ...], name: str) -> Array:
     return array.reshape(shape)
 
 
-def looks_like_onnx(path: Path) -> bool:
-    """True for a file that is an ONNX model by its name."""
-    return path.suffix == ".onnx" and path.is_file()
-
-
 def read_message(path: Path) -> Message:
     """Returns the file's message.
 

@@ -2,44 +2,47 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from coremlscope.ops.classical import (
-    feature_engineering,
-    linear,
-    neighbors,
-    probit,
-    recommender,
-    support_vectors,
-    suppression,
-    trees,
-)
-from coremlscope.ops.classical.contract import ClassicalType
+if TYPE_CHECKING:
+    from coremlscope.ops.classical.contract import ClassicalType
 
-__all__ = ["CLASSICAL_TYPES"]
-
-_FAMILIES: tuple[tuple[ClassicalType[Any], ...], ...] = (
-    feature_engineering.TYPES,
-    linear.TYPES,
-    neighbors.TYPES,
-    probit.TYPES,
-    recommender.TYPES,
-    support_vectors.TYPES,
-    suppression.TYPES,
-    trees.TYPES,
-)
+__all__ = ["classical_types"]
 
 
-def _table() -> Mapping[str, ClassicalType[Any]]:
+@functools.cache
+def classical_types() -> Mapping[str, ClassicalType[Any]]:
+    """Returns every type of classical model, by Apple's name.
+
+    Most models are programs: the types are imported when a classical model is read.
+    """
+    from coremlscope.ops.classical import (
+        feature_engineering,
+        linear,
+        neighbors,
+        probit,
+        recommender,
+        support_vectors,
+        suppression,
+        trees,
+    )
+
+    families: tuple[tuple[ClassicalType[Any], ...], ...] = (
+        feature_engineering.TYPES,
+        linear.TYPES,
+        neighbors.TYPES,
+        probit.TYPES,
+        recommender.TYPES,
+        support_vectors.TYPES,
+        suppression.TYPES,
+        trees.TYPES,
+    )
     table: dict[str, ClassicalType[Any]] = {}
-    for family in _FAMILIES:
+    for family in families:
         for row in family:
             if row.kind in table:
                 raise ValueError(f"two rows for the model type {row.kind}")
             table[row.kind] = row
     return table
-
-
-#: Every type of classical model, by Apple's name.
-CLASSICAL_TYPES: Mapping[str, ClassicalType[Any]] = _table()

@@ -34,7 +34,7 @@ from coremlscope.model.ir import (
     channels,
     constant,
 )
-from coremlscope.ops.classical import CLASSICAL_TYPES
+from coremlscope.ops.classical import classical_types
 
 
 def as_function(content: Classical, name: str, interface: FunctionDescription) -> Function:
@@ -100,7 +100,7 @@ def with_absent_values(
     absent = [f for f in interface.inputs if f.is_optional and f.name not in values]
     if not absent or not isinstance(content, Classical):
         return values
-    define = CLASSICAL_TYPES[content.kind].absent_values
+    define = classical_types()[content.kind].absent_values
     if define is None:
         return values
     defined, names = define(content, absent, values), {feature.name for feature in absent}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from coremlscope.model.ir import Classical
 from coremlscope.ops.bind import BoundFunction
-from coremlscope.ops.classical import CLASSICAL_TYPES
+from coremlscope.ops.classical import classical_types
 from coremlscope.ops.classical.interface import Interface
 from coremlscope.ops.lower.program import finish
 from coremlscope.ops.program import OnnxProgram
@@ -26,5 +26,5 @@ def lower_classical(content: Classical, bound: BoundFunction) -> OnnxProgram:
         UnsupportedModelError: A form of the model cannot be run.
     """
     interface = Interface(content.kind, bound)
-    CLASSICAL_TYPES[content.kind].lower(content, interface)
+    classical_types()[content.kind].lower(content, interface)
     return finish(interface.emitter, interface.taken, interface.given())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -85,6 +84,8 @@ def _same(group: list[_Weight], most_bytes: int) -> Iterator[list[_Weight]]:
 
 
 def _digest(array: Array) -> bytes:
+    import hashlib
+
     return hashlib.blake2b(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data).digest()
 
 

@@ -11,7 +11,6 @@ import functools
 import math
 from collections import defaultdict
 from collections.abc import Mapping
-from statistics import median, quantiles
 
 from coremlscope.base.figures import Figure
 from coremlscope.devices.unit import CPU, ComputeUnit
@@ -45,6 +44,8 @@ def paired_errors(line: str, first: ComputeUnit, second: ComputeUnit) -> tuple[f
         if row.chip.startswith(line) and row.chip in spreads[row.unit].chips:
             key = row.network, row.publication, row.chip, row.precision
             found[key][row.unit].append(math.log(row.measured_ms / row.estimated_ms))
+    from statistics import median
+
     both = (errors for errors in found.values() if first in errors and second in errors)
     return tuple(median(errors[second]) - median(errors[first]) for errors in both)
 
@@ -72,6 +73,8 @@ def compare_settings(before: Estimate, after: Estimate) -> tuple[Figure, Certain
     errors = paired_errors(before.chip[0], *units)
     if len(errors) < _FEWEST_PAIRS:
         return after.latency, "unclear"
+    from statistics import quantiles
+
     ends = quantiles(errors, n=10, method="inclusive")
     value = after.latency.value
     # The estimate stays in its interval, even where pairs say that it is biased.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from coremlscope.base.figures import Figure
-from coremlscope.ops.classical import CLASSICAL_TYPES
+from coremlscope.ops.classical import classical_types
 from coremlscope.planning.cost.latency.kernels import Kernel, fuse
 from coremlscope.results.estimate import Estimate
 from coremlscope.runtime.execution.wiring import StageFunction
@@ -22,7 +22,7 @@ def tabular_kernels(functions: Sequence[StageFunction]) -> list[Kernel]:
     for one in functions:
         if one.bound is not None and not one.is_planned:
             graph = one.bound.graph
-            works = [CLASSICAL_TYPES[view.op.type].work(view) for view in graph.ops]
+            works = [classical_types()[view.op.type].work(view) for view in graph.ops]
             for kernel, work in zip(fuse(graph), works, strict=False):
                 kernel.vector = work.flops
                 kernels.append(kernel)

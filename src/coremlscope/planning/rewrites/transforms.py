@@ -146,16 +146,13 @@ def _target(match: re.Match[str]) -> Step | None:
 
 
 #: A pattern of names, and what makes a step of it.
-_GRAMMAR: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Step | None]], ...] = tuple(
-    (re.compile(pattern), make)
-    for pattern, make in (
-        ("|".join(_PLAIN), lambda match: Step(kind=match[0])),
-        (r"ios(\d{1,2})", _target),
-        (r"palettize-(\d)(?:-group-(\d{1,5}))?", _table),
-        (r"int(8|4)(-tensor|-block-(\d{1,5}))?", _scale),
-        (r"prune-(\d{1,2}(?:\.\d{1,2})?)", _prune),
-        (r"image-inputs(?:-(unit|imagenet))?", _images),
-    )
+_GRAMMAR: tuple[tuple[str, Callable[[re.Match[str]], Step | None]], ...] = (
+    ("|".join(_PLAIN), lambda match: Step(kind=match[0])),
+    (r"ios(\d{1,2})", _target),
+    (r"palettize-(\d)(?:-group-(\d{1,5}))?", _table),
+    (r"int(8|4)(-tensor|-block-(\d{1,5}))?", _scale),
+    (r"prune-(\d{1,2}(?:\.\d{1,2})?)", _prune),
+    (r"image-inputs(?:-(unit|imagenet))?", _images),
 )
 
 
@@ -167,7 +164,9 @@ def parse_transform(name: str) -> Transform:
     """
     steps = []
     for part in name.split(_JOIN):
-        found = next((make(match) for pattern, make in _GRAMMAR if (match := pattern.fullmatch(part))), None)
+        found = next(
+            (make(match) for pattern, make in _GRAMMAR if (match := re.fullmatch(pattern, part))), None
+        )
         if found is None:
             near = nearest(part, _PROGRAM)
             hint = f"did you mean {near}? " if near else ""

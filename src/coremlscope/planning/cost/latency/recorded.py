@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 
 import numpy as np
@@ -94,4 +93,6 @@ def structure_digest(recorded: KernelColumns) -> str:
     names = sorted(set(recorded.columns) - {_UNIT})
     rows = list(zip(*(recorded.columns[name] for name in names), strict=True))
     text = "\n".join(repr([f"{number:.6g}" for number in rows[index]]) for index in recorded.order)
+    import hashlib
+
     return hashlib.sha256(text.encode()).hexdigest()[:16]
