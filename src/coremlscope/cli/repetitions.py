@@ -51,13 +51,13 @@ def add_repetitions(parser: argparse.ArgumentParser) -> None:
         "--compile-iterations",
         metavar="N",
         type=at_least(1),
-        help="timed compilations, exactly (default: what fits into 2 s, at most 5)",
+        help="timed compilations, exactly (default: what fits into 2 s, at most 6)",
     )
     parser.add_argument(
         "--load-iterations",
         metavar="N",
         type=at_least(1),
-        help="timed loads, exactly (default: what fits into 2 s, at most 5)",
+        help="timed loads, exactly (default: what fits into 2 s, at most 6)",
     )
     parser.add_argument(
         "--warmups",

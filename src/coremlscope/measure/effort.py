@@ -9,7 +9,7 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
     """Repetitions, threads and limits of a measurement.
 
     Attributes:
-        compile_iterations: Timed compilations, exactly; None for as many as fit into 2 s, 5 at most.
+        compile_iterations: Timed compilations, exactly; None for as many as fit into 2 s, 6 at most.
         load_iterations: Timed loads, likewise.
         warmups: Predictions before the timed ones; None for as many as it takes.
         threads: Threads that work on one operation; None for one per physical core.

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 #: The most repetitions of each phase where their number is left open.
-_MOST = {"compile": 5, "load": 5, "predict": 50}
+_MOST = {"compile": 6, "load": 6, "predict": 50}
 _VERBS = {"compile": "compiled", "load": "loaded", "predict": "predicted"}
 
 
