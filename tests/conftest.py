@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -93,46 +94,7 @@ def corpus(pytestconfig: pytest.Config) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _own_temporary_folder() -> Iterator[None]:
-    """Removes temporary files at the end, also those that coremltools removes only where `atexit` runs.
-
-    Workers of pytest-xdist end without it.
-    """
-    with (
-        tempfile.TemporaryDirectory(prefix="coremlscope-tests-", ignore_cleanup_errors=True) as folder,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setenv("TMPDIR", folder)
-        patch.setattr(tempfile, "tempdir", folder)
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _quick_coremltools() -> Iterator[None]:
-    """Skips what coremltools does for itself: collecting garbage, and validating programs after each pass.
-
-    Both are a sixth of the time of tests, and neither changes a model. Tests that do not need coremltools do
-    not wait for its import.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-
-        def quicken(converters: ModuleType) -> None:
-            program = sys.modules["coremltools.converters.mil"].Program
-            validate = functools.wraps(program.validate)(lambda *_args, **_kwargs: None)
-            patch.setattr(converters, "gc", SimpleNamespace(collect=lambda: 0))
-            patch.setattr(program, "validate", validate)
-
-        name = "coremltools.converters._converters_entry"
-        if name in sys.modules:
-            quicken(sys.modules[name])
-        cancel = after_import([name], quicken)
-        yield
-        cancel()
-
-
-@pytest.fixture(autouse=True)
-def _no_known_host() -> None:
+def pytest_runtest_setup() -> None:
     """Forgets what is known of this machine: the test before may have been on a pretended one."""
     if host := sys.modules.get("coremlscope.runtime.engines.host"):
         for known in vars(host).values():
@@ -140,13 +102,38 @@ def _no_known_host() -> None:
                 known.cache_clear()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _forked_children(_own_temporary_folder: None) -> Iterator[None]:
-    """Forks the package's own children, where the system can."""
-    from tests.support.preloaded import forked_children
+@contextmanager
+def _own_temporary_folder(patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Removes temporary files at the end, also those that coremltools removes only where `atexit` runs.
 
-    with forked_children():
+    Workers of pytest-xdist end without it.
+    """
+    with tempfile.TemporaryDirectory(prefix="coremlscope-tests-", ignore_cleanup_errors=True) as folder:
+        patch.setenv("TMPDIR", folder)
+        patch.setattr(tempfile, "tempdir", folder)
         yield
+
+
+@contextmanager
+def _quick_coremltools(patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Skips what coremltools does for itself: collecting garbage, and validating programs after each pass.
+
+    Both are a sixth of the time of tests, and neither changes a model. Tests that do not need coremltools do
+    not wait for its import.
+    """
+
+    def quicken(converters: ModuleType) -> None:
+        program = sys.modules["coremltools.converters.mil"].Program
+        validate = functools.wraps(program.validate)(lambda *_args, **_kwargs: None)
+        patch.setattr(converters, "gc", SimpleNamespace(collect=lambda: 0))
+        patch.setattr(program, "validate", validate)
+
+    name = "coremltools.converters._converters_entry"
+    if name in sys.modules:
+        quicken(sys.modules[name])
+    cancel = after_import([name], quicken)
+    yield
+    cancel()
 
 
 @pytest.fixture(scope="session")
@@ -169,12 +156,20 @@ def _real_children() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Makes results independent of the user's folders, the terminal and the system.
+    """Makes results independent of the user's folders, the terminal and the system, and tests quick.
 
     One fixture: pytest visits each before every test.
     """
-    with pytest.MonkeyPatch.context() as patch:
+    from tests.support.preloaded import forked_children, leave_processors
+
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        _own_temporary_folder(patch),
+        _quick_coremltools(patch),
+        forked_children(),
+    ):
         _repeat_less(patch)
+        leave_processors()
         _use_own_folders(patch, tmp_path_factory)
         _measure_alike_on_a_mac(patch)
         _print_plainly(patch)

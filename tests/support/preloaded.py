@@ -32,12 +32,15 @@ import coremlscope
 from coremlscope import api
 from coremlscope.base.processes.child import Child
 from coremlscope.base.processes.command import python_child
+from coremlscope.formats import mlmodel
 from coremlscope.formats.sample import sample_model
 from coremlscope.model.schema import message_class
+from coremlscope.runtime.engines import base, onnxruntime
 
 __all__ = [
     "CAN_FORK",
     "forked_children",
+    "leave_processors",
     "preloaded_child",
     "preloaded_command",
     "preloading",
@@ -102,7 +105,7 @@ elif module:
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 """
 _ROOT, _ENVIRONMENT = Path(__file__).parents[2], dict(os.environ)
-_START = Child.__init__
+_START, _CORES = Child.__init__, base.physical_cores
 _folder = tempfile.TemporaryDirectory(prefix="coremlscope-tests-")
 _addresses = Path(_folder.name)
 
@@ -167,12 +170,13 @@ def start_children() -> None:
 
 @contextmanager
 def real_children() -> Iterator[None]:
-    """Starts children as the package does, within `forked_children`."""
+    """Starts children as the package does, within `forked_children`, with as many threads here as there."""
     forking, Child.__init__ = Child.__init__, _START
+    cores, base.physical_cores = base.physical_cores, _CORES
     try:
         yield
     finally:
-        Child.__init__ = forking
+        Child.__init__, base.physical_cores = forking, cores
 
 
 def _fork_children(servers: ExitStack | None) -> None:
@@ -199,6 +203,7 @@ def serve(address: str) -> None:
     for module in (*_IMPORTED[Path(address).name], *needed):
         importlib.import_module(module)
     _fill_caches()
+    leave_processors()
     sys.path.remove("")
     gc.collect()
     gc.freeze()  # a child that collected garbage would copy all modules
@@ -214,6 +219,16 @@ def serve(address: str) -> None:
                     _attend(client)
                     os._exit(0)
     Path(address).unlink()
+
+
+def leave_processors() -> None:
+    """Gives engines one thread where no number is named, and keeps freed memory for the next session.
+
+    Threads of an engine wait actively, on a processor that another test needs.
+    """
+    base.physical_cores = lambda: 1
+    for module in (onnxruntime, mlmodel):
+        module.return_memory = lambda: None
 
 
 def _fill_caches() -> None:
