@@ -23,8 +23,9 @@ from coremltools.optimize.coreml import _quantization_passes as passes
 import coremlscope
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.planning.rewrites.transforms import parse_transform
+from coremlscope.studies.variants.clustering import count_values
 from coremlscope.studies.variants.coremltools_steps import SharedSteps, transform_file
-from coremlscope.studies.variants.quick_coremltools import count_values, quick_coremltools
+from coremlscope.studies.variants.quick_coremltools import quick_coremltools
 from tests.support.advised_models import two_layers
 
 _RANDOM = np.random.default_rng(3)
@@ -44,7 +45,7 @@ _WEIGHTS = {
 
 @pytest.mark.parametrize("name", _WEIGHTS)
 def test_values_are_counted_as_numpy_does(name: str) -> None:
-    weight = _WEIGHTS[name]
+    weight = np.where(np.isfinite(_WEIGHTS[name]), _WEIGHTS[name], np.float16(1))
     found = count_values(weight)
     assert found is not None
     values, places, counts = np.unique(weight, return_inverse=True, return_counts=True)
@@ -54,9 +55,14 @@ def test_values_are_counted_as_numpy_does(name: str) -> None:
     assert found[0].tobytes() == values.tobytes()
 
 
-@pytest.mark.parametrize("other", [[0.0, -0.0], [np.nan]])
-def test_equal_values_of_several_patterns_are_not_counted(other: list[float]) -> None:
-    assert count_values(np.array([1.0, *other], np.float16)) is None
+@pytest.mark.parametrize("other", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_not_counted(other: float) -> None:
+    assert count_values(np.array([1.0, other], np.float16)) is None
+
+
+def test_zeros_of_both_signs_are_one_value() -> None:
+    values, places, counts = count_values(np.array([0.0, 1.0, -0.0], np.float16)) or ()
+    assert (values.tolist(), places.tolist(), counts.tolist()) == ([0, 1], [0, 1, 0], [2, 1])
 
 
 @pytest.mark.parametrize("bits", [1, 4, 6, 8])

@@ -1,9 +1,13 @@
-"""Applies transforms by coremltools' own functions. coremltools is imported when a model is opened."""
+"""Applies transforms, by coremltools' own functions where these do more than compress weights.
+
+coremltools is imported when a step asks for a model in its form.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import shutil
+import tempfile
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,16 +25,17 @@ from coremlscope.planning.rewrites.moves import with_joined_reshapes
 from coremlscope.planning.rewrites.pictures import Pictures, with_image_inputs
 from coremlscope.planning.rewrites.table import REWRITES
 from coremlscope.planning.rewrites.transforms import Step, Transform
+from coremlscope.studies.variants.compression import (
+    IOS_16,
+    IOS_18,
+    LEAST_WEIGHT,
+    compress,
+    is_compressible,
+    least_palettized,
+    needs_scikit_learn,
+    palettizing_remarks,
+)
 
-#: The version of the specification of iOS 18, which packs tables for groups, numbers of 4 bits, indices of 3
-#: bits, and weights that are compressed twice.
-_IOS_18 = 9
-#: That of iOS 16, whose inputs and outputs may be float16.
-_IOS_16 = 7
-#: Smaller weights stay as they are (coremltools' default).
-_LEAST_WEIGHT = 2048
-#: From this size on coremltools clusters fp16 weights by itself; for others it needs scikit-learn.
-_OWN_CLUSTERING = 10_000
 #: In the order of coremltools' own pipelines; what they remove becomes dead code.
 _TIDYING = (
     *("fuse_gelu_exact", "fuse_gelu_tanh_approximation", "cast_optimization", "noop_elimination"),
@@ -54,31 +59,71 @@ def require_coremltools() -> None:
         )
 
 
+def open_for_coremltools(path: Path) -> Any:
+    """Opens a model with coremltools, without loading it into Core ML."""
+    import coremltools as ct
+
+    return ct.models.MLModel(str(path), skip_model_load=True)
+
+
 @dataclass(slots=True, kw_only=True)
 class Opened:
-    """A model in coremltools' form while it is transformed.
+    """A model while it is transformed: a file, or a model in coremltools' form.
 
     Attributes:
-        model: coremltools' `MLModel`.
         path: The file of the model before any step.
+        file: The file of the model as it is now.
+        made: coremltools' model, where the steps since that file made one.
         shapes: Shapes of flexible inputs, the default one first.
         samples: Inputs from which activations are calibrated.
         folder: A private folder for files.
+        opening: Opens a file with coremltools.
         notes: Remarks on what was done.
         pictures: The inputs that became images.
         shared: Results of first steps that other variants of the same model begin with, too.
         applied: The file, and the steps so far.
     """
 
-    model: Any
     path: Path
+    file: Path
+    made: Any = None
     shapes: Mapping[str, Sequence[tuple[int, ...]]]
     samples: Sequence[Mapping[str, Any]]
     folder: Path
+    opening: Callable[[Path], Any] = open_for_coremltools
     notes: list[str] = field(default_factory=list)
     pictures: Pictures | None = None
     shared: SharedSteps | None = None
     applied: tuple[Hashable, ...] = ()
+
+    @property
+    def model(self) -> Any:
+        """coremltools' `MLModel`."""
+        if self.made is None:
+            self.made = self.opening(self.file)
+        return self.made
+
+    @model.setter
+    def model(self, made: Any) -> None:
+        self.made = made
+
+    @property
+    def program(self) -> Model:
+        """The model as it is now, in our own form."""
+        if self.made is not None:
+            self.file = self.new_file()
+            self.made.save(str(self.file))
+            self.made = None
+        return container.read(self.file)
+
+    @program.setter
+    def program(self, model: Model) -> None:
+        self.file, self.made = self.new_file(), None
+        write_mlpackage(model, self.file)
+
+    def new_file(self) -> Path:
+        """Returns the path of a package that is not there yet."""
+        return Path(tempfile.mkdtemp(dir=self.folder)) / "made.mlpackage"
 
     @property
     def is_network(self) -> bool:
@@ -152,13 +197,6 @@ def _is_shared(step: Hashable) -> bool:
     return isinstance(step, (int, str, Path)) or (isinstance(step, Step) and step.kind in _BEGINNINGS)
 
 
-def open_for_coremltools(path: Path) -> Any:
-    """Opens a model with coremltools, without loading it into Core ML."""
-    import coremltools as ct
-
-    return ct.models.MLModel(str(path), skip_model_load=True)
-
-
 def transform_file(
     source: Path,
     transform: Transform,
@@ -168,6 +206,7 @@ def transform_file(
     samples: Sequence[Mapping[str, Any]],
     folder: Path,
     shared: SharedSteps | None = None,
+    opening: Callable[[Path], Any] = open_for_coremltools,
 ) -> tuple[Sequence[str], Pictures | None]:
     """Applies a transform to a model in a file, and writes the result.
 
@@ -179,6 +218,7 @@ def transform_file(
         samples: Inputs from which activations are calibrated.
         folder: A private folder for files.
         shared: Results of first steps of other variants of this model.
+        opening: Opens a file with coremltools, where it is needed.
 
     Returns:
         Remarks on what was done, and the inputs that became images.
@@ -188,17 +228,34 @@ def transform_file(
         MissingDependencyError: A step needs a package that is not installed.
     """
     opened = Opened(
-        model=open_for_coremltools(source),
         path=source,
+        file=source,
         shapes=shapes,
         samples=samples,
         folder=folder,
+        opening=opening,
         shared=shared,
         applied=(source,),
     )
     apply_transform(opened, transform)
     save(opened, target)
     return opened.notes, opened.pictures
+
+
+def needs_coremltools(transform: Transform, model: Model) -> bool:
+    """Returns whether coremltools applies a transform to a model; others are applied here."""
+    is_raised = model.spec_version < IOS_16
+    own = {"image-inputs", *REWRITES} - ({"fp16-io"} if is_raised else set())
+    compressing = _compressing(transform)
+    rest = [step for step in transform.steps if step.kind not in own and step not in compressing]
+    return bool(rest) or (bool(compressing) and not is_compressible(model, compressing))
+
+
+def _compressing(transform: Transform) -> tuple[Step, ...]:
+    """Returns the steps that compress weights, where they follow each other."""
+    steps = tuple(step for step in transform.steps if step.kind in _COMPRESSING)
+    first = transform.steps.index(steps[0]) if steps else 0
+    return steps if transform.steps[first : first + len(steps)] == steps else ()
 
 
 def apply_transform(opened: Opened, transform: Transform) -> None:
@@ -208,13 +265,29 @@ def apply_transform(opened: Opened, transform: Transform) -> None:
         UnsupportedModelError: The model has nothing that a step could change.
         MissingDependencyError: A step needs a package that is not installed.
     """
-    compressing = [step for step in transform.steps if step.kind in _COMPRESSING]
-    if len(compressing) > 1:
-        opened.declare(_IOS_18)
-    is_second = False
-    for place, step in enumerate(transform.steps):
+    compressing = _compressing(transform)
+    is_own = bool(compressing) and is_compressible(opened.program, compressing)
+    if not is_own and sum(step.kind in _COMPRESSING for step in transform.steps) > 1:
+        opened.declare(IOS_18)
+    own, pending, is_second = compressing if is_own else (), list(transform.steps), False
+    while pending:
+        step = pending[0]
+        if step in own:
+            program = opened.program
+            made = compress(program, own)
+            if made is not None:
+                if made[0] is not program:
+                    opened.program = made[0]
+                opened.notes += made[1]
+                opened.applied = (*opened.applied, *own)
+                del pending[: len(own)]
+                continue
+            if len(own) > 1:
+                opened.declare(IOS_18)
+            own = ()
+        del pending[0]
         change = partial(_STEPS[step.kind], opened, step, is_second)
-        if place + 1 < len(transform.steps):
+        if pending:
             opened.apply(step, change)
         else:
             change()
@@ -247,7 +320,8 @@ def _reads_no_list(op: Any) -> bool:
 
 
 def _exchange_in_fp16(opened: Opened, step: Step, joint: bool) -> None:
-    opened.raise_to(_IOS_16)
+    if opened.program.spec_version < IOS_16:
+        opened.raise_to(IOS_16)
     _rewrite(opened, step, joint)
 
 
@@ -264,32 +338,19 @@ def _palettize(opened: Opened, step: Step, joint: bool) -> None:
     import coremltools.optimize.coreml as cto
 
     if step.group or step.bits == 3:
-        opened.declare(_IOS_18)
+        opened.declare(IOS_18)
     grouped: dict[str, Any] = {}
     if step.group:
         grouped = {"granularity": "per_grouped_channel", "group_size": step.group}
-    least = _LEAST_WEIGHT
-    if importlib.util.find_spec("sklearn") is None:
-        if step.group:
-            raise _needs_scikit_learn("a table for every few channels")
-        least = _OWN_CLUSTERING
-        opened.notes.append(
-            f"weights of fewer than {_OWN_CLUSTERING} elements are as before: coremltools clusters them with"
-            " scikit-learn, which is not installed (pip install scikit-learn)"
-        )
+    opened.notes += palettizing_remarks(step)
+    least = least_palettized()
     config = cto.OpPalettizerConfig(nbits=step.bits, mode="kmeans", weight_threshold=least, **grouped)
     try:
         opened.model = cto.palettize_weights(
             opened.model, cto.OptimizationConfig(global_config=config), joint_compression=joint
         )
     except ModuleNotFoundError as error:
-        raise _needs_scikit_learn("tables for float32 weights") from error
-
-
-def _needs_scikit_learn(what: str) -> MissingDependencyError:
-    return MissingDependencyError(
-        f"coremltools makes {what} with scikit-learn, which is not installed", "pip install scikit-learn"
-    )
+        raise needs_scikit_learn("tables for float32 weights") from error
 
 
 def _quantize(opened: Opened, step: Step, joint: bool) -> None:
@@ -299,7 +360,7 @@ def _quantize(opened: Opened, step: Step, joint: bool) -> None:
     import coremltools.optimize.coreml as cto
 
     if step.bits < 8 or step.group:
-        opened.declare(_IOS_18)
+        opened.declare(IOS_18)
     granularity = "per_block" if step.group else "per_tensor" if step.per_tensor else "per_channel"
     blocks = {"block_size": step.group} if step.group else {}
     config = cto.OpLinearQuantizerConfig(
@@ -415,9 +476,9 @@ def _tidy(opened: Opened, step: Step, joint: bool) -> None:
     They join operations of the type `reshape` only; chains with others are joined here.
     """
     _run_passes(opened, _TIDYING)
-    model, count = with_joined_reshapes(_program(opened))
+    model, count = with_joined_reshapes(opened.program)
     if count:
-        _replace_program(opened, model)
+        opened.program = model
 
 
 def _run_passes(opened: Opened, steps: Sequence[Any]) -> None:
@@ -434,7 +495,7 @@ def _run_passes(opened: Opened, steps: Sequence[Any]) -> None:
 def _palettize_unique(opened: Opened, step: Step, joint: bool) -> None:
     import coremltools.optimize.coreml as cto
 
-    config = cto.OpPalettizerConfig(mode="unique", weight_threshold=_LEAST_WEIGHT)
+    config = cto.OpPalettizerConfig(mode="unique", weight_threshold=LEAST_WEIGHT)
     opened.model = cto.palettize_weights(opened.model, cto.OptimizationConfig(global_config=config))
 
 
@@ -460,17 +521,16 @@ def _drop_needless_outputs(opened: Opened, step: Step, joint: bool) -> None:
 
 
 def _take_images(opened: Opened, step: Step, joint: bool) -> None:
-    model, pictures = with_image_inputs(_program(opened), step.scaling or None)
-    _replace_program(opened, model)
+    opened.program, pictures = with_image_inputs(opened.program, step.scaling or None)
     opened.pictures = pictures
     names = ", ".join(feature.name for feature in pictures.features)
     opened.notes.append(f"{names}: {step.title}; outputs are compared on drawn pixels")
 
 
 def _rewrite(opened: Opened, step: Step, joint: bool) -> None:
-    model, count = REWRITES[step.kind](_program(opened))
+    model, count = REWRITES[step.kind](opened.program)
     _note_count(opened, step, count)
-    _replace_program(opened, model)
+    opened.program = model
 
 
 def _clip(opened: Opened, step: Step, joint: bool) -> None:
@@ -487,19 +547,6 @@ def _note_count(opened: Opened, step: Step, count: int) -> None:
             f"the model has nothing to change ({step.title})", "see `coremlscope inspect` for findings"
         )
     opened.notes.append(f"{step.title}: {count}")
-
-
-def _program(opened: Opened) -> Model:
-    """Returns the model as it is now, in our own form."""
-    path = opened.folder / "before.mlpackage"
-    save(opened, path)
-    return container.read(path)
-
-
-def _replace_program(opened: Opened, model: Model) -> None:
-    path = opened.folder / "rewritten.mlpackage"
-    write_mlpackage(model, path, overwrite=True)
-    opened.model = open_for_coremltools(path)
 
 
 def _listed(shapes: Mapping[str, Sequence[tuple[int, ...]]]) -> str:
@@ -525,7 +572,7 @@ def _quantize_network(opened: Opened, bits: int, mode: str) -> None:
             "batch normalizations are as before: coremltools fails to fold them into convolutions"
         )
     except (ImportError, ModuleNotFoundError) as error:
-        raise _needs_scikit_learn("tables for the weights of neural networks") from error
+        raise needs_scikit_learn("tables for the weights of neural networks") from error
 
 
 _STEPS: Mapping[str, Callable[[Opened, Step, bool], None]] = {
@@ -550,4 +597,9 @@ _STEPS: Mapping[str, Callable[[Opened, Step, bool], None]] = {
 def save(opened: Opened, target: Path) -> None:
     """Saves a model below a private folder, in place of an earlier one."""
     shutil.rmtree(target, ignore_errors=True)
-    opened.model.save(str(target))
+    if opened.made is not None:
+        opened.made.save(str(target))
+    elif opened.file.is_dir():
+        shutil.copytree(opened.file, target)
+    else:
+        shutil.copyfile(opened.file, target)

@@ -11,7 +11,9 @@ import re
 import time
 import warnings
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import msgspec.structs
@@ -28,7 +30,7 @@ from coremlscope.planning.rewrites.pictures import Pictures
 from coremlscope.planning.rewrites.transforms import Transform
 from coremlscope.results.encoding import plain
 from coremlscope.results.variants import Variant
-from coremlscope.studies.variants.coremltools_steps import SharedSteps, transform_file
+from coremlscope.studies.variants.coremltools_steps import SharedSteps, open_for_coremltools, transform_file
 from coremlscope.studies.variants.evaluation import Question, evaluate, read_samples, write_samples
 from coremlscope.studies.variants.quick_coremltools import quick_coremltools
 
@@ -129,7 +131,12 @@ def _transform(
     assert job.transform is not None
     samples = read_samples(job.question.samples) if job.transform.has("w8a8") else []
     try:
-        with quick_coremltools():
+        with ExitStack() as stack:
+
+            def opened(path: Path) -> Any:
+                stack.enter_context(quick_coremltools())
+                return open_for_coremltools(path)
+
             return transform_file(
                 job.model,
                 job.transform,
@@ -138,6 +145,7 @@ def _transform(
                 samples=samples,
                 folder=folder,
                 shared=shared,
+                opening=opened,
             )
     except (CoremlscopeError, MemoryError, OSError):
         raise
