@@ -51,7 +51,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -77,6 +77,8 @@ from coremlscope.ops import OPS, has_traits
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundValue, OpView
 from coremlscope.planning.patterns.verdict import Effect, Reason, Verdict
+
+_Noted = TypeVar("_Noted")
 
 #: The framework that plans programs: Core ML, or Core AI for `.aimodel` programs.
 Runtime = Literal["Core ML", "Core AI"]
@@ -330,6 +332,7 @@ class GraphContext(msgspec.Struct, frozen=True, kw_only=True):
         verdicts: By id: the verdicts of the rules for single operations, per unit. A rule must not change
             them.
         producers: As `RuleContext.producers`.
+        known: What rules noted about the operations, which is the same on all devices; see `remember`.
     """
 
     device: Device
@@ -337,6 +340,14 @@ class GraphContext(msgspec.Struct, frozen=True, kw_only=True):
     ops: Sequence[tuple[str, OpView]]
     verdicts: Mapping[str, Mapping[ComputeUnit, Verdict]]
     producers: Mapping[str, OpView]
+    known: dict[object, Any] = msgspec.field(default_factory=dict)
+
+    def remember(self, compute: Callable[[Sequence[tuple[str, OpView]]], _Noted]) -> _Noted:
+        """Returns what a function notes about the operations, on whatever device."""
+        if compute not in self.known:
+            self.known[compute] = compute(self.ops)
+        noted: _Noted = self.known[compute]
+        return noted
 
 
 class GraphExample(msgspec.Struct, frozen=True, kw_only=True):

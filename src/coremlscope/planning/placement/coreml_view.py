@@ -76,7 +76,7 @@ class CoreMLGraph(msgspec.Struct, frozen=True):
         nodes: The operations.
         packed: The operations that unpack compressed weights. They are not part of the plan; rules examine
             how a weight was compressed.
-        kinds: What numbered the kinds of the operations, here and in other functions.
+        kinds: Of a function, what numbered the kinds of its operations and of those of others.
     """
 
     name: str
@@ -138,7 +138,7 @@ def _nodes(graph: BoundGraph, kinds: Kinds) -> list[Node]:
         if view.op.type == "const" or (view.outputs and _is_folded(view)) or _unpacks(view):
             continue
         blocks = tuple(
-            CoreMLGraph(block.graph.name, tuple(_nodes(block, kinds)), _packed(block), kinds)
+            CoreMLGraph(block.graph.name, tuple(_nodes(block, kinds)), _packed(block))
             for block in view.blocks
         )
         nodes.append(Node(view, blocks=blocks, kind=kinds.number(view)))

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import msgspec.structs
@@ -61,29 +62,36 @@ def judge(
         with_advice: False omits advice on speed and accuracy; defects are never omitted.
         reach: Which operations the compiler of a unit would receive; None for all that the unit accepts.
     """
-    nodes = list(graph.walk())
-    plain, inserted, producers = _contexts(graph, device, facts)
+    walk = _Walk.of(graph)
+    plain, inserted = _contexts(graph, device, facts)
     held = [
         rule
         for rule in _rules_of(facts)
         if rule.scope.holds(device.chip, device.os) and (with_advice or rule.effect != "advises")
     ]
     examiner = _Judge.of(graph, device, facts, held)
-    verdicts: dict[str, dict[ComputeUnit, Verdict]] = {
-        node.id: examiner.judge(node.kind, node.view, inserted if node.inserted else plain) for node in nodes
+    verdicts = {
+        node.id: examiner.judge(node.kind, node.view, inserted if node.inserted else plain)
+        for node in walk.nodes
     }
-    ops = [(node.id, node.view) for node in nodes]
-    whole = GraphContext(device=device, facts=facts, ops=ops, verdicts=verdicts, producers=producers)
+    whole = GraphContext(
+        device=device,
+        facts=facts,
+        ops=walk.ops,
+        verdicts=verdicts,
+        producers=walk.producers,
+        known=walk.known,
+    )
     for rule in core_ai.GRAPH_RULES if facts.runtime == "Core AI" else GRAPH_RULES:
         if rule.scope.holds(device.chip, device.os) and (with_advice or rule.effect != "advises"):
             _apply_graph_rule(rule, whole, verdicts)
-    _spread_failures(verdicts, nodes, reach)
+    _spread_failures(verdicts, walk.nodes, reach)
     return verdicts
 
 
 def judge_others(
     graph: CoreMLGraph, device: Device, facts: ProgramFacts, views: Mapping[str, OpView]
-) -> dict[str, dict[ComputeUnit, Verdict]]:
+) -> Verdicts:
     """The verdicts on other forms of operations in their places, by rules for single operations.
 
     Args:
@@ -92,7 +100,7 @@ def judge_others(
         facts: The program.
         views: The other forms, by id.
     """
-    plain, _, _ = _contexts(graph, device, facts)
+    plain, _ = _contexts(graph, device, facts)
     held = [r for r in RULES if r.effect not in _ADVICE and r.scope.holds(device.chip, device.os)]
     examiner = _Judge.of(graph, device, facts, held)
     return {id_: examiner.judge(graph.kinds.number(view), view, plain) for id_, view in views.items()}
@@ -107,7 +115,7 @@ def list_reasons(graph: CoreMLGraph, device: Device, facts: ProgramFacts, node: 
         facts: The program.
         node: One of its operations.
     """
-    plain, inserted, _ = _contexts(graph, device, facts)
+    plain, inserted = _contexts(graph, device, facts)
     context = inserted if node.inserted else plain
     held = [rule for rule in _rules_of(facts) if rule.scope.holds(device.chip, device.os)]
     found = []
@@ -123,18 +131,37 @@ def _rules_of(facts: ProgramFacts) -> tuple[Rule, ...]:
     return core_ai.RULES if facts.runtime == "Core AI" else RULES
 
 
-def _contexts(
-    graph: CoreMLGraph, device: Device, facts: ProgramFacts
-) -> tuple[RuleContext, RuleContext, Mapping[str, OpView]]:
-    """Returns the contexts of rules for operations of the file and for inserted ones, and the producers."""
-    views = itertools.chain((node.view for node in graph.walk()), graph.walk_packed())
-    producers = {value.name: view for view in views for value in view.op.outputs}
-    plain = RuleContext(device=device, facts=facts, producers=producers)
-    return plain, msgspec.structs.replace(plain, inserted=True), producers
+class _Walk:
+    """The operations of a graph.
+
+    Attributes:
+        nodes: The operations in order.
+        ops: Their ids and views.
+        producers: The operation that makes each value, by name.
+        known: What rules about whole functions noted.
+    """
+
+    def __init__(self, graph: CoreMLGraph) -> None:
+        self._kept = graph.nodes  # Their address stands for the graph, which would keep this in turn.
+        self.nodes = tuple(graph.walk())
+        self.ops = tuple((node.id, node.view) for node in self.nodes)
+        views = itertools.chain((view for _, view in self.ops), graph.walk_packed())
+        self.producers = {value.name: view for view in views for value in view.op.outputs}
+        self.known: dict[object, Any] = {}
+
+    @classmethod
+    def of(cls, graph: CoreMLGraph) -> _Walk:
+        return graph.kinds.note((cls, id(graph.nodes)), lambda: cls(graph))
+
+
+def _contexts(graph: CoreMLGraph, device: Device, facts: ProgramFacts) -> tuple[RuleContext, RuleContext]:
+    """Returns the contexts of rules for operations of the file and for inserted ones."""
+    plain = RuleContext(device=device, facts=facts, producers=_Walk.of(graph).producers)
+    return plain, msgspec.structs.replace(plain, inserted=True)
 
 
 class _Judge:
-    """What some rules say of kinds of operations, in programs with the same facts.
+    """What some rules say of kinds of operations, in programs about which they read the same.
 
     Args:
         rules: The rules that hold on a device.
@@ -146,16 +173,18 @@ class _Judge:
 
     @classmethod
     def of(cls, graph: CoreMLGraph, device: Device, facts: ProgramFacts, rules: Sequence[Rule]) -> _Judge:
-        """Returns what is known of the kinds of a graph: rules read two numbers of a device."""
-        key = cls, tuple(map(id, rules)), device.chip.neural_engine_generation, device.os.core_ml
-        several: list[tuple[ProgramFacts, _Judge]] = graph.kinds.remember(key, list)
-        for known, judge_ in several:
-            if known == facts:
-                return judge_
-        several.append((facts, cls(rules)))
-        return several[-1][1]
+        """Returns what is known of the kinds of a graph.
 
-    def judge(self, kind: int | None, view: OpView, context: RuleContext) -> dict[ComputeUnit, Verdict]:
+        Rules for operations read two numbers of a device, and of a program neither its weights nor, where
+        they say the same of a kind, its inputs and outputs.
+        """
+        program = facts.opset, facts.spec_version, facts.states, facts.decodes, facts.runtime
+        shapes = tuple(facts.flexible_inputs.items()), tuple(facts.resized_inputs.items())
+        of_device = device.chip.neural_engine_generation, device.os.core_ml
+        key = (cls, *map(id, rules), *program, *shapes, *of_device)
+        return graph.kinds.remember(key, lambda: cls(rules))
+
+    def judge(self, kind: int | None, view: OpView, context: RuleContext) -> Mapping[ComputeUnit, Verdict]:
         """Returns the verdict of each unit on an operation of a kind; None for one of its own."""
         if kind is None:
             return judge_op(view, context, self._rules_for(view.op.type))
@@ -172,10 +201,10 @@ class _Judged(msgspec.Struct, frozen=True):
     verdicts: Mapping[ComputeUnit, Verdict] | None
     holding: Sequence[tuple[Rule, bool | str]] = ()
 
-    def of(self, view: OpView, context: RuleContext) -> dict[ComputeUnit, Verdict]:
+    def of(self, view: OpView, context: RuleContext) -> Mapping[ComputeUnit, Verdict]:
         """Returns the verdicts on an operation of this kind."""
         if self.verdicts is not None:
-            return dict(self.verdicts)
+            return self.verdicts
         holding = ((rule, detail) for rule, detail in self.holding if _holds(rule, view, context))
         return _verdicts(holding, view, context)
 
@@ -208,7 +237,7 @@ def _reason(rule: Rule, detail: bool | str, view: OpView, context: RuleContext) 
     return rule.reason_for(view.op, detail, fix)
 
 
-def judge_op(view: OpView, context: RuleContext, rules: Iterable[Rule]) -> dict[ComputeUnit, Verdict]:
+def judge_op(view: OpView, context: RuleContext, rules: Iterable[Rule]) -> Mapping[ComputeUnit, Verdict]:
     """The verdict of each unit on one operation, by the rules that may apply to it."""
     return _judge_kind(view, context, rules).of(view, context)
 
@@ -272,25 +301,33 @@ def _rules_for(op: str, rules: Sequence[Rule]) -> list[Rule]:
 
 
 def _apply_graph_rule(
-    rule: GraphRule, context: GraphContext, verdicts: dict[str, dict[ComputeUnit, Verdict]]
+    rule: GraphRule, context: GraphContext, verdicts: dict[str, Mapping[ComputeUnit, Verdict]]
 ) -> None:
     try:
         found = rule.find(context)
     except _UNKNOWN:
         return
     types = {id_: view.op.type for id_, view in context.ops} if found else {}
+    # Operations that shared their verdicts still do.
+    made: dict[tuple[int, str, str], tuple[Mapping[ComputeUnit, Verdict], Mapping[ComputeUnit, Verdict]]] = {}
     for id_, detail in found.items():
-        old = verdicts[id_][rule.unit]
-        reason = rule.reason(detail, types[id_])
-        if rule.effect in _ADVICE:
-            new = msgspec.structs.replace(old, advice=(*old.advice, reason))
-        elif not _is_anecdote(reason):
-            new = Verdict(rule.unit, "no", (*old.reasons, reason), old.advice)
-        elif old.supported == "yes":
-            new = msgspec.structs.replace(old, doubts=(*old.doubts, reason))
-        else:
-            continue
-        verdicts[id_][rule.unit] = new
+        before = verdicts[id_]
+        key = id(before), detail, types[id_]
+        if key not in made:
+            reason = rule.reason(detail, types[id_])
+            made[key] = before, {**before, rule.unit: _with_reason(before[rule.unit], reason)}
+        verdicts[id_] = made[key][1]
+
+
+def _with_reason(old: Verdict, reason: Reason) -> Verdict:
+    """Returns a verdict with what a rule about the whole function says."""
+    if reason.effect in _ADVICE:
+        return msgspec.structs.replace(old, advice=(*old.advice, reason))
+    if not _is_anecdote(reason):
+        return Verdict(old.unit, "no", (*old.reasons, reason), old.advice)
+    if old.supported == "yes":
+        return msgspec.structs.replace(old, doubts=(*old.doubts, reason))
+    return old
 
 
 def only_fails(verdict: Verdict) -> bool:
@@ -299,7 +336,7 @@ def only_fails(verdict: Verdict) -> bool:
 
 
 def _spread_failures(
-    verdicts: dict[str, dict[ComputeUnit, Verdict]], nodes: Sequence[Node], reach: Reach | None
+    verdicts: dict[str, Mapping[ComputeUnit, Verdict]], nodes: Sequence[Node], reach: Reach | None
 ) -> None:
     """Where the compiler rejects one operation it rejects the function: every operation leaves the unit.
 
@@ -326,7 +363,10 @@ def _spread_failures(
             text=f"{SPREAD}{name}: {cause.text}",
             effect="fails",
         )
-        for by_unit in verdicts.values():
-            old = by_unit[unit]
-            if not old.reasons:
-                by_unit[unit] = Verdict(unit, "no", (spread,), old.advice)
+        made: dict[int, tuple[Mapping[ComputeUnit, Verdict], Mapping[ComputeUnit, Verdict]]] = {}
+        for id_, by_unit in verdicts.items():
+            if id(by_unit) not in made:
+                old = by_unit[unit]
+                new = old if old.reasons else Verdict(unit, "no", (spread,), old.advice)
+                made[id(by_unit)] = by_unit, by_unit if new is old else {**by_unit, unit: new}
+            verdicts[id_] = made[id(by_unit)][1]

@@ -171,18 +171,23 @@ def _cells(
 ) -> list[Cell]:
     """The costs of a graph's operations, without those that follow others; equal ones are one object."""
     cells: dict[object, Cell] = {}
+    # Most equal operations share their verdicts.
+    of_verdicts: dict[tuple[int, int], Cell] = {}
     found = []
     for node in graph.nodes:
         if node.follows:
             continue
         of_node, by_unit = prices[node.id], verdicts[node.id]
-        key = id(of_node), *[by_unit[unit].supported for unit in SETTINGS[setting]]
-        cell = cells.get(key)
+        both = id(of_node), id(by_unit)
+        cell = of_verdicts.get(both)
         if cell is None:
             allowed = _allowed(by_unit, setting)
-            costs = {backend: of_node[backend].ms for backend in allowed}
-            cell = Cell(node.view.op.type, allowed, of_node, costs or dict.fromkeys(BACKENDS_OF["cpu"], 0.0))
-            cells[key] = cell
+            cell = cells.get((id(of_node), allowed))
+            if cell is None:
+                costs = {backend: of_node[backend].ms for backend in allowed}
+                costs = costs or dict.fromkeys(BACKENDS_OF["cpu"], 0.0)
+                cell = cells[id(of_node), allowed] = Cell(node.view.op.type, allowed, of_node, costs)
+            of_verdicts[both] = cell
         found.append(cell)
     return found
 
@@ -316,7 +321,7 @@ def list_ops(
     shared: dict[object, _Facts] = {}
     for node in graph.walk():
         op, by_unit, costs = node.view.op, verdicts[node.id], prices.get(node.id, {})
-        key = (id(costs), *map(id, by_unit.values()))
+        key = id(costs), id(by_unit)
         facts = shared.get(key)
         if facts is None:
             facts = shared[key] = _facts(by_unit, costs)

@@ -11,6 +11,7 @@ import os
 import warnings
 
 from coremlscope.base.processes.channel import jobs, send
+from coremlscope.planning.placement.alike import sharing_kinds
 from coremlscope.results.encoding import plain
 from coremlscope.studies.sweep.jobs import SweepJob
 from coremlscope.studies.sweep.work import run_job
@@ -27,8 +28,9 @@ def main() -> int:
     gc.freeze()
     gc.set_threshold(_ALLOCATIONS)
     job: SweepJob
-    for job in jobs():
-        send(rows=[plain(row) for row in run_job(job)])
+    with sharing_kinds():
+        for job in jobs():
+            send(rows=[plain(row) for row in run_job(job)])
     return 0
 
 

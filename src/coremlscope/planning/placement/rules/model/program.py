@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from coremlscope.base.units import format_bytes
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.model.ir import DType, TensorType, Value
 from coremlscope.ops import has_traits
 from coremlscope.ops.traits import Trait
+from coremlscope.ops.view import OpView
 from coremlscope.planning.patterns.publications import (
     ANE_BOOK,
     ANEMLL,
@@ -42,16 +43,21 @@ def _everywhere(context: GraphContext, detail: str) -> Mapping[str, str]:
     return {id_: detail for id_, by in context.verdicts.items() if by[NEURAL_ENGINE].supported == "yes"}
 
 
-def _runs_elsewhere(context: GraphContext) -> Mapping[str, str]:
-    """Operations with a mask from an operation that the unit does not run."""
-    masks = [
+def _masks(ops: Sequence[tuple[str, OpView]]) -> list[tuple[str, str, str]]:
+    """Returns the booleans that operations read at run time: id, parameter and value."""
+    return [
         (id_, parameter, argument.name)
-        for id_, view in context.ops
+        for id_, view in ops
         for parameter, given in view.inputs.items()
         for bound, argument in zip(given, view.op.inputs[parameter], strict=True)
         if isinstance(bound.type, TensorType) and bound.type.dtype is DType.BOOL
         if bound.constant is None and isinstance(argument, Value)
     ]
+
+
+def _runs_elsewhere(context: GraphContext) -> Mapping[str, str]:
+    """Operations with a mask from an operation that the unit does not run."""
+    masks = context.remember(_masks)
     if not masks:
         return {}
     makers = {value.name: view.op for _, view in context.ops for value in view.op.outputs}
