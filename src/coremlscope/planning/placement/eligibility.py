@@ -363,10 +363,17 @@ def _spread_failures(
             text=f"{SPREAD}{name}: {cause.text}",
             effect="fails",
         )
-        made: dict[int, tuple[Mapping[ComputeUnit, Verdict], Mapping[ComputeUnit, Verdict]]] = {}
-        for id_, by_unit in verdicts.items():
-            if id(by_unit) not in made:
-                old = by_unit[unit]
-                new = old if old.reasons else Verdict(unit, "no", (spread,), old.advice)
-                made[id(by_unit)] = by_unit, by_unit if new is old else {**by_unit, unit: new}
-            verdicts[id_] = made[id(by_unit)][1]
+        verdicts.update(_all_with(verdicts, spread))
+
+
+def _all_with(
+    verdicts: Mapping[str, Mapping[ComputeUnit, Verdict]], reason: Reason
+) -> dict[str, Mapping[ComputeUnit, Verdict]]:
+    """Returns verdicts with a reason where a unit has none; operations that shared theirs still do."""
+    made: dict[int, Mapping[ComputeUnit, Verdict]] = {}
+    for by_unit in verdicts.values():
+        old = by_unit[reason.unit]
+        if id(by_unit) not in made:
+            new = Verdict(old.unit, "no", (reason,), old.advice)
+            made[id(by_unit)] = by_unit if old.reasons else {**by_unit, old.unit: new}
+    return {id_: made[id(by_unit)] for id_, by_unit in verdicts.items()}
