@@ -71,6 +71,20 @@ def test_all_formats_have_one_verdict(
         ]
 
 
+def test_the_screen_needs_no_changes_of_a_model(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*pair, "--device", "m4,m1"]) == 0
+    alone = capsys.readouterr().out
+    assert main([*pair, "--device", "m4,m1", "-o", "report.json"]) == 0
+    assert capsys.readouterr().out == alone
+    profiles = json.loads(Path("report.json").read_text("utf-8"))["profiles"]
+    assert any(answer["changes"] for profile in profiles for answer in profile["answers"])
+    short = api.answer(pair[0], "m4", advises=False)
+    whole = api.answer(pair[0], "m4")
+    assert [replace(one, changes=(), headline="") for one in whole.answers] == [
+        replace(one, changes=(), headline="") for one in short.answers
+    ]
+
+
 def test_answers_as_json_have_the_pairs(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*pair, "--device", "m4", "--json", "-"]) == 0
     values = json.loads(capsys.readouterr().out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -13,6 +14,7 @@ from coremlscope.devices import SETTINGS, ComputeUnits, Device
 from coremlscope.model.ir import Model
 from coremlscope.planning.answer.answer import make_answers
 from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
+from coremlscope.planning.forecast.estimates import add_evidence
 from coremlscope.planning.forecast.generation import estimate_generation
 from coremlscope.planning.forecast.planner import Forecast, forecast
 from coremlscope.results.model import ModelSummary
@@ -31,7 +33,7 @@ def forecast_answered(
     given: Mapping[str, Sequence[int]] | None = None,
     with_evidence: bool = False,
     is_estimated: bool = False,
-    advises_all: bool = False,
+    advises: Literal["asked", "all", "nothing"] = "asked",
     own: Own = NOTHING_OWN,
 ) -> Forecast:
     """Plans and estimates a model under every setting, and answers for each device and setting.
@@ -48,7 +50,8 @@ def forecast_answered(
         with_evidence: Whether estimates include the published latencies that are nearest to them.
         is_estimated: Whether a model that cannot be estimated is an error; else it is planned alone, with a
             finding.
-        advises_all: Whether findings and reasons are planned again under every setting, not the asked ones.
+        advises: The settings under which the model is planned again with changes, and without the reasons of
+            findings.
         own: A user's own measurements, which refine estimates.
 
     Returns:
@@ -60,7 +63,7 @@ def forecast_answered(
         UsageError: The model has no such function.
     """
     settings = (*asked, *(one for one in SETTINGS if one not in asked))
-    advised = settings if advises_all else tuple(asked)
+    advised = settings if advises == "all" else tuple(asked)
     make = partial(
         forecast,
         model,
@@ -70,8 +73,8 @@ def forecast_answered(
         function=function,
         every_function=every_function,
         shapes=shapes,
-        with_evidence=with_evidence,
         advised=advised,
+        weighs=advises != "nothing",
         own=own,
     )
     with sharing_bindings():
@@ -85,6 +88,9 @@ def forecast_answered(
             finding = Finding(id="not-estimated", severity="info", text=text, hint=error.hint)
             found = make(with_estimates=False)
             found = replace(found, findings=(finding, *found.findings))
+        if with_evidence and found.structure is not None:
+            estimates = tuple(map(partial(add_evidence, structure=found.structure), found.estimates))
+            found = replace(found, estimates=estimates)
         if found.estimates:
             known = [one for one in found.estimates if one.compute_units in asked]
             rates = estimate_generation(
@@ -104,7 +110,7 @@ def forecast_answered(
             devices,
             settings,
             asked=asked,
-            advised=advised,
+            advised=() if advises == "nothing" else advised,
             function=function,
             shapes=shapes,
             own=own,

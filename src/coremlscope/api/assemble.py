@@ -106,7 +106,7 @@ def with_devices(
         asked,
         shapes=shapes,
         is_estimated=True,
-        advises_all=True,
+        advises="all",
         own=own,
     )
     return msgspec.structs.replace(

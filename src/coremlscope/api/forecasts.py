@@ -147,6 +147,7 @@ def answer(
     function: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     calibrated: bool = True,
+    advises: bool = True,
     measures: bool = True,
     progress: Progress | None = None,
 ) -> Profile:
@@ -163,6 +164,8 @@ def answer(
         function: The function; None for the default one.
         shapes: Shapes of flexible inputs, instead of the defaults.
         calibrated: Uses your own measurements of the devices.
+        advises: Whether to look for changes of the model, and to say what its findings cost; answers without
+            have no changes, and say nothing of any.
         measures: Whether Core ML measures the model on a Mac.
         progress: Called while Core ML measures, with the phase, the repetitions done, and how many there will
             be.
@@ -198,6 +201,7 @@ def answer(
             function=function,
             shapes=shapes,
             given=given,
+            advises="asked" if advises else "nothing",
             own=own,
         )
     profile = assemble(summary, forecast=found, findings=remarks)

@@ -69,6 +69,8 @@ def _run(arguments: argparse.Namespace) -> int:
         check_formats(arguments.output)
     if not any(map(is_onnx, arguments.models)):
         check_no_provider(arguments)
+    # The screen about several models shows no changes of one.
+    shows_changes = not is_list or arguments.open or bool(arguments.output or arguments.json)
     with progress_line(not arguments.quiet) as progress:
         answered = [
             api.answer(
@@ -78,6 +80,7 @@ def _run(arguments: argparse.Namespace) -> int:
                 compute_units=arguments.compute_units,
                 function=arguments.function,
                 shapes=shapes_of(model, arguments),
+                advises=shows_changes,
                 measures=arguments.measures,
                 progress=progress,
             )

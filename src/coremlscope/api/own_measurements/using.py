@@ -62,7 +62,7 @@ def forecast_profiled(
         choose_settings([settings.compute_units] if settings.compute_units else "all"),  # type: ignore[list-item]
         function=settings.function or None,
         shapes=settings.shapes,
-        advises_all=True,
+        advises="all",
         own=own,
     )
     return found, list(findings)

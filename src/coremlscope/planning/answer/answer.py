@@ -62,7 +62,8 @@ def make_answers(
         devices: The devices.
         settings: The settings that were planned.
         asked: Those that were asked for: under them changed models are planned again.
-        advised: Those for which the forecast looked for advice.
+        advised: Those for which the forecast looked for advice; without any, answers have no changes of the
+            model.
         function: The function; None for the default one.
         shapes: Shapes of flexible inputs.
         own: A user's own measurements, which refine estimates.
@@ -76,8 +77,10 @@ def make_answers(
             answer = one.answer(setting, is_asked=setting in asked)
             shown = one.estimates.get(setting)
             if shown is not None:
-                again = Again(model, device, setting, settings, advised, changed)
-                answer = one.with_changes(answer, shown, changed, again if setting in asked else None)
+                again = None
+                if setting in asked and advised:
+                    again = Again(model, device, setting, settings, advised, changed)
+                answer = one.with_changes(answer, shown, changed, again)
             answers.append(replace(answer, headline=_headline(answer, summary.container)))
     return tuple(answers)
 

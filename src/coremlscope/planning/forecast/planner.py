@@ -23,7 +23,6 @@ from coremlscope.planning.cost.latency.structure import Structure
 from coremlscope.planning.cost.planned.rates import RateTable, rate_table
 from coremlscope.planning.forecast.assumptions import shape_notes, system_findings, system_notes, weight_notes
 from coremlscope.planning.forecast.estimates import (
-    add_evidence,
     estimate_predictions,
     refer_to_rows,
     time_shares,
@@ -131,7 +130,7 @@ def forecast(
     shapes: Mapping[str, Sequence[int]] | None = None,
     with_estimates: bool = True,
     advised: Sequence[ComputeUnits] | None = None,
-    with_evidence: bool = False,
+    weighs: bool = True,
     with_faster: bool = True,
     own: Own = NOTHING_OWN,
 ) -> Forecast:
@@ -148,7 +147,7 @@ def forecast(
         with_estimates: Whether to estimate latencies.
         advised: The settings that findings are about, and under which reasons and findings are planned again;
             None for all. Without any, plans have no advice that would make operations faster on their units.
-        with_evidence: Whether estimates include the published latencies that are nearest to them.
+        weighs: Whether models are planned again without what findings are about, to say what that costs.
         with_faster: Whether estimates of all units note that fewer of them are faster.
         own: A user's own measurements, which refine estimates.
 
@@ -180,7 +179,7 @@ def forecast(
     findings = (
         *find_shortages(memory, devices),
         *describe_planned_hazards(main, plans, advised or settings),
-        *_remarks_on(main, places, advised, is_core_ai=model.content.is_core_ai),
+        *_remarks_on(main, places, advised, has_costs=weighs and not model.content.is_core_ai),
     )
     if not with_estimates:
         return Forecast(plans=tuple(plans), findings=findings)
@@ -196,8 +195,6 @@ def forecast(
     for one, plan in zip(places, plans, strict=True):
         estimates += _including_others(make(one.predictions, list(one.main.values())), plan)
     structure = kernels.structure()
-    if with_evidence:
-        estimates = [add_evidence(one, structure) for one in estimates]
     findings = (
         *_unknown_loops(kernels, estimates),
         *find_slow_loads(estimates, kernels.table),
@@ -221,13 +218,15 @@ def _remarks_on(
     places: Sequence[_OnDevice],
     settings: Sequence[ComputeUnits],
     *,
-    is_core_ai: bool,
+    has_costs: bool,
 ) -> Iterator[Finding]:
-    """Yields what there is to say about functions under some settings, with what it costs."""
+    """Yields what there is to say about functions under some settings, and what it costs.
+
+    What a remark on a program of Core AI costs is not published.
+    """
     if settings:
         remarks = _find_remarks(functions)
-        # What a remark on a program of Core AI costs is not published.
-        costly = {} if is_core_ai else remarks
+        costly = remarks if has_costs else {}
         yield from describe_remarks(costly, _savings(costly, places, settings))
         yield from _warn(remarks, settings)
 
