@@ -4,6 +4,7 @@ import errno
 import os
 import sys
 import threading
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from coremlscope.base.processes.endings import Failures
 from coremlscope.planning.rewrites.transforms import parse_transform
 from coremlscope.results.variants import Variant
 from coremlscope.studies.variants.evaluation import Question
-from coremlscope.studies.variants.pool import VariantPool, worker_count
+from coremlscope.studies.variants.pool import VariantPool, _taken, worker_count
 from coremlscope.studies.variants.worker import VariantJob
 
 #: A child that answers by the name of the transform.
@@ -55,6 +56,24 @@ def test_failures_do_not_stop_the_others() -> None:
     assert "the variant failed" in found[3].message
     assert found[0].size_bytes == found[2].size_bytes, "one process makes several variants"
     assert found[2].size_bytes != found[4].size_bytes, "the process that aborted was replaced"
+
+
+def test_one_process_imports_coremltools_while_others_make_the_rest() -> None:
+    question = Question(samples=Path(), sample_count=0, synthetic=0, outputs=Path())
+    int8 = parse_transform("int8")
+    jobs = [
+        VariantJob(
+            model=Path("m"), is_network=False, transform=int8, needs_coremltools=one, question=question
+        )
+        for one in (False, True, False, True, True, False)
+    ]
+    found: dict[int, Any] = {}
+    VariantPool(3, None, CHILD).make(jobs, found.__setitem__)
+    assert sorted(found) == list(range(6))
+    assert {one.name for one in found.values()} == {"int8"}
+    own, others = deque("ab"), deque("c")
+    assert list(_taken(own, others, 2)) == ["a", "b"]
+    assert list(_taken(others, own)) == ["c"]
 
 
 def test_a_variant_that_takes_too_long_is_given_up() -> None:

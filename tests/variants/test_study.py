@@ -14,6 +14,7 @@ from coremltools.converters.mil import Builder as mb
 
 import coremlscope
 from coremlscope.base.errors import (
+    EngineError,
     MissingDependencyError,
     MissingWeightsError,
     OutputError,
@@ -337,7 +338,7 @@ def test_what_was_complete_at_ctrl_c_is_in_the_report(model: Path, monkeypatch: 
     make = study.VariantPool.make
 
     def interrupted(pool: study.VariantPool, jobs: Sequence[VariantJob], done: Callable[..., None]) -> None:
-        make(pool, jobs[:1], done)
+        make(pool, jobs[:2], done)
         if len(jobs) > 1:
             raise KeyboardInterrupt
 
@@ -347,6 +348,22 @@ def test_what_was_complete_at_ctrl_c_is_in_the_report(model: Path, monkeypatch: 
     assert (len(made), made[0], found.exit_code) == (2, "original", 130)
     (missing,) = (one for one in found.variants if one.size_bytes is None)
     assert missing.failure == "interrupted before it was made"
+
+
+def test_variants_of_an_original_that_fails_are_compared_with_nothing(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = study.VariantPool.make
+
+    def failing(pool: study.VariantPool, jobs: Sequence[VariantJob], done: Callable[..., None]) -> None:
+        done(0, EngineError("the engine aborted", "leave it"))
+        make(pool, jobs[1:], lambda index, answer: done(index + 1, answer))
+
+    monkeypatch.setattr(study.VariantPool, "make", failing)
+    original, variant = what_if(model, transforms=["int8"], has_cache=False, workers=1).variants
+    assert original.failure == "the engine aborted"
+    assert (variant.failure, variant.difference) == ("", None)
+    assert variant.size_bytes
 
 
 def test_absent_weights_can_be_synthetic(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from coremlscope.base.errors import MissingDependencyError, UnsupportedModelError, how_to_install
 from coremlscope.formats import container
@@ -556,6 +555,8 @@ def _listed(shapes: Mapping[str, Sequence[tuple[int, ...]]]) -> str:
 
 
 def _quantize_network(opened: Opened, bits: int, mode: str) -> None:
+    from unittest.mock import patch
+
     from coremltools.models.neural_network import quantization_utils
 
     from coremlscope.dropin import install

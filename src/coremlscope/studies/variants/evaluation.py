@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from coremlscope.base.errors import CoremlscopeError
-from coremlscope.base.writing import write_draft
+from coremlscope.base.writing import write_file
 from coremlscope.devices import ComputeUnits, find_device
 from coremlscope.formats import container
 from coremlscope.model.ir import Graph, Model, Op, TensorType, Value
@@ -24,7 +25,6 @@ from coremlscope.results.model import ModelSummary
 from coremlscope.results.plan import unit_counts
 from coremlscope.results.variants import Variant, VariantDifference, VariantForecast
 from coremlscope.runtime.execution.binding import choose_function, program_of
-from coremlscope.runtime.execution.pipeline import open_predictor
 from coremlscope.studies.variants.differences import Differences
 
 # Which outputs of a network are signals, such as sound, pictures or states, not scores of classes.
@@ -115,6 +115,8 @@ def _classes_move(value: Value, axis: int, output: Value) -> bool:
 
 
 _Values = Mapping[str, Any]
+#: Seconds between looks for the outputs of the original.
+_POLL_S = 0.01
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +130,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         samples: The file of the inputs.
         sample_count: Their number.
         synthetic: How many of them are synthetic.
-        outputs: The file of the original's outputs.
+        outputs: The file of the original's outputs, which appears when it was predicted with; without any if
+            that failed.
         own: The user's own measurements.
         threads: Threads that work on one operation.
     """
@@ -151,8 +154,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_samples(path: Path, values: Sequence[_Values]) -> None:
-    """Writes inputs or outputs to a private file."""
-    write_draft(path, pickle.dumps(list(values)))
+    """Writes inputs or outputs to a private file, which appears when it is complete."""
+    write_file(path, pickle.dumps(list(values)))
 
 
 def read_samples(path: Path) -> list[_Values]:
@@ -181,7 +184,7 @@ def evaluate(path: Path, question: Question, variant: Variant, *, is_original: b
         for name, shape in question.default_shapes.items()
         if any(feature.name == name for feature in model.description.main.inputs)
     }
-    summary = describe_model(model, shapes, list_ops=True)
+    summary = describe_model(model, shapes, list_ops=bool(question.devices))
     problems: list[CoremlscopeError] = []
     forecasts: tuple[VariantForecast, ...] = ()
     try:
@@ -193,6 +196,8 @@ def evaluate(path: Path, question: Question, variant: Variant, *, is_original: b
         difference = _run(model, question, is_original=is_original, fp16=fp16)
     except CoremlscopeError as error:
         problems.append(error)
+        if is_original:
+            write_samples(question.outputs, ())
     return replace(
         variant,
         size_bytes=summary.size_bytes,
@@ -230,17 +235,23 @@ def _forecast(
 
 
 def _run(model: Model, question: Question, *, is_original: bool, fp16: bool) -> VariantDifference | None:
+    from coremlscope.runtime.execution.pipeline import open_predictor
+
     samples = read_samples(question.samples)
     precision: Any = "fp16" if fp16 else "fp32"
     with open_predictor(model, precision=precision, threads=question.threads) as predictor:
         if is_original:
             write_samples(question.outputs, [predictor.predict(sample) for sample in samples])
             return None
-        if not question.outputs.exists():
-            return None
-        differences, expected = Differences(find_signals(model)), read_samples(question.outputs)
-        for sample, outputs in zip(samples, expected, strict=True):
-            differences.add(outputs, predictor.predict(sample))
+        differences = Differences(find_signals(model))
+        predicted = [predictor.predict(sample) for sample in samples]
+    while not question.outputs.exists():  # another process predicts with the original meanwhile
+        time.sleep(_POLL_S)
+    expected = read_samples(question.outputs)
+    if not expected:
+        return None
+    for outputs, others in zip(expected, predicted, strict=True):
+        differences.add(outputs, others)
     return VariantDifference(
         samples=question.sample_count,
         synthetic=question.synthetic,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from coremlscope.base.errors import CoremlscopeError
@@ -18,6 +20,8 @@ CHILD = python_child("coremlscope.studies.variants.worker")
 #: Memory of a process beside the model, and how often it holds the model: coremltools' program, its result,
 #: and the engine's copy, in float32.
 _OWN_BYTES, _COPIES = 1 << 30, 12
+#: Variants by coremltools that are worth importing it once more.
+_MANY = 2
 _FAILURES = Failures(
     "it",
     (
@@ -71,8 +75,32 @@ class VariantPool(ChildPool[VariantJob, Variant]):
             KeyboardInterrupt: Ctrl-C; the processes have ended, and `done` has got all that was complete.
         """
         places = {id(job): index for index, job in enumerate(jobs)}
-        lane = Lane(jobs, min(self._count, len(jobs)))
-        self.run([lane], lambda job, answer: done(places[id(job)], answer))
+        own = deque(job for job in jobs if not job.needs_coremltools)
+        others = deque(job for job in jobs if job.needs_coremltools)
+        lanes = [Lane(_taken(own, others), min(self._count, len(jobs)))]
+        if self._count > 1 and own and others:
+            # One process imports coremltools at once; the others only if several variants need it.
+            rest = Lane(_taken(own, others, _MANY), min(self._count, len(jobs)) - 1)
+            lanes = [rest, Lane(_taken(others, own), 1)]
+        self.run(lanes, lambda job, answer: done(places[id(job)], answer))
+
+
+def _taken(first: deque[VariantJob], then: deque[VariantJob], least: int = 1) -> Iterator[VariantJob]:
+    """Yields jobs that several processes take from the same queues.
+
+    Args:
+        first: Those that are taken first.
+        then: Those that are taken afterwards.
+        least: How many of these are left to others.
+    """
+    while True:
+        try:
+            yield first.popleft()
+        except IndexError:
+            if len(then) < least:
+                return
+            with suppress(IndexError):
+                yield then.popleft()
 
 
 def _read_variant(message: Mapping[str, Any]) -> Variant | None:

@@ -67,7 +67,7 @@ from coremlscope.runtime.execution.cache import ArtefactCache, default_cache, di
 from coremlscope.runtime.execution.random_weights import with_random_weights
 from coremlscope.runtime.execution.sequence_lengths import choose_lengths
 from coremlscope.runtime.execution.wiring import bodies_of, interface_of, wire
-from coremlscope.studies.variants.coremltools_steps import require_coremltools
+from coremlscope.studies.variants.coremltools_steps import needs_coremltools, require_coremltools
 from coremlscope.studies.variants.evaluation import Question, write_samples
 from coremlscope.studies.variants.pool import VariantPool, worker_count
 from coremlscope.studies.variants.worker import VariantJob
@@ -437,14 +437,17 @@ class _Study(msgspec.Struct, frozen=True, kw_only=True):
         missing = [name for name in names if name not in found]
         self.progress(ORIGINAL, len(found), total)
         if missing:
-            # The outputs of the original are not kept, and the variants are compared with them.
-            self._make(pool, [ORIGINAL], names, found, total)
-            wanted = [name for name in missing if name != ORIGINAL]
-            # What is ready is kept when a call is interrupted, so the cheapest come first.
-            wanted.sort(key=lambda name: _effort(names[name]))
+            # The outputs of the original are not kept, and the variants are compared with them. What is ready
+            # is kept when a call is interrupted, so the cheapest come first.
+            wanted = sorted(
+                (name for name in missing if name != ORIGINAL), key=lambda name: _effort(names[name])
+            )
+            wanted.insert(0, ORIGINAL)
             try:
                 self._make(pool, wanted, names, found, total)
             except KeyboardInterrupt:
+                if ORIGINAL not in found:
+                    raise
                 for name in (name for name in wanted if name not in found):
                     title = one.title if (one := names[name]) else ""
                     why = "interrupted before it was made"
@@ -466,10 +469,11 @@ class _Study(msgspec.Struct, frozen=True, kw_only=True):
             VariantJob(
                 model=self.path,
                 is_network=self.model.content.is_network,
-                transform=names[name],
+                transform=one,
+                needs_coremltools=one is not None and needs_coremltools(one, self.model),
                 question=self.question,
             )
-            for name in wanted
+            for name, one in ((name, names[name]) for name in wanted)
         ]
 
         def done(index: int, answer: Variant | CoremlscopeError) -> None:
@@ -479,6 +483,8 @@ class _Study(msgspec.Struct, frozen=True, kw_only=True):
                 found[name] = answer
             else:
                 one = names[name]
+                if one is None:
+                    write_samples(self.question.outputs, ())
                 title = one.title if one else "as it is"
                 found[name] = Variant(
                     name=name,
@@ -489,8 +495,7 @@ class _Study(msgspec.Struct, frozen=True, kw_only=True):
                 )
             self.progress(name, len(found), total)
 
-        if jobs:
-            pool.make(jobs, done)
+        pool.make(jobs, done)
 
     def _known(self, name: str, transform: Transform | None) -> Variant | None:
         """Returns a variant that an earlier call made, or one that cannot be made."""

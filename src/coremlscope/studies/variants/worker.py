@@ -32,7 +32,6 @@ from coremlscope.results.encoding import plain
 from coremlscope.results.variants import Variant
 from coremlscope.studies.variants.coremltools_steps import SharedSteps, open_for_coremltools, transform_file
 from coremlscope.studies.variants.evaluation import Question, evaluate, read_samples, write_samples
-from coremlscope.studies.variants.quick_coremltools import quick_coremltools
 
 #: How far the share of zeros may be from what was asked for, in percent, without a remark.
 _SPARSITY_PERCENT = 1.0
@@ -49,6 +48,7 @@ class VariantJob(msgspec.Struct, frozen=True, kw_only=True):
         model: The file of the original, as coremltools reads it.
         is_network: True for a neural network.
         transform: The transform; None for the original itself.
+        needs_coremltools: Whether coremltools applies it, which takes seconds to import.
         question: What is asked about it.
         target: Where the variant is left; None to remove it.
     """
@@ -56,6 +56,7 @@ class VariantJob(msgspec.Struct, frozen=True, kw_only=True):
     model: Path
     is_network: bool
     transform: Transform | None
+    needs_coremltools: bool = False
     question: Question
     target: Path | None = None
 
@@ -134,6 +135,8 @@ def _transform(
         with ExitStack() as stack:
 
             def opened(path: Path) -> Any:
+                from coremlscope.studies.variants.quick_coremltools import quick_coremltools
+
                 stack.enter_context(quick_coremltools())
                 return open_for_coremltools(path)
 
