@@ -8,7 +8,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,7 @@ class OnnxRuntimeSession:
         self._outputs: list[str] = [output.name for output in self._session.get_outputs()]
         #: The value that holds what becomes of a state, by the value that takes its content.
         self._updates = {port.value: port.updated for port in states if port.updated is not None}
+        self._held: weakref.WeakSet[_OnnxRuntimeState] = weakref.WeakSet()
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Runs the graph; see `Session.run`."""
@@ -94,25 +96,32 @@ class OnnxRuntimeSession:
 
     def hold(self, content: Mapping[str, Array]) -> _OnnxRuntimeState:
         """Keeps the content of states; see `Session.hold`."""
-        return _OnnxRuntimeState(self.run_bound, content, self._updates)
+        held = _OnnxRuntimeState(self, content, self._updates)
+        self._held.add(held)
+        return held
 
-    def run_bound(self, inputs: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Array]:
-        """Runs the graph on values of ONNX Runtime, and returns the outputs that are not in `changed`.
+    def bind(self, inputs: Mapping[str, Any], changed: Mapping[str, Any]) -> Any:
+        """Binds values of ONNX Runtime to inputs, and to outputs, which take the results."""
+        binding = self._opened().io_binding()
+        for name in self._outputs:
+            if name not in changed:
+                binding.bind_output(name)
+        for name, value in inputs.items():
+            binding.bind_ortvalue_input(name, value)
+        for name, value in changed.items():
+            binding.bind_ortvalue_output(name, value)
+        return binding
 
-        Args:
-            inputs: A value for each input.
-            changed: Values of outputs, which take the results.
-        """
+    def run_bound(self, binding: Any, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Runs the graph on a binding and arrays for its other inputs; returns the outputs of no state."""
         session = self._opened()
         with _failures("run the model"):
-            binding = session.io_binding()
-            for name, value in inputs.items():
+            given = {name: _ort_value(array) for name, array in feeds.items()}
+            for name, value in given.items():
                 binding.bind_ortvalue_input(name, value)
-            outputs = [name for name in self._outputs if name not in changed]
-            for name in outputs:
+            outputs = [name for name in self._outputs if name not in self._updates.values()]
+            for name in outputs:  # takes new memory, as the shape may be another one
                 binding.bind_output(name)
-            for name, value in changed.items():
-                binding.bind_ortvalue_output(name, value)
             session.run_with_iobinding(binding)
             return {name: value.numpy() for name, value in zip(outputs, binding.get_outputs(), strict=False)}
 
@@ -161,6 +170,8 @@ class OnnxRuntimeSession:
 
     def close(self) -> None:
         """Releases ONNX Runtime's memory; see `Session.close`. The session is not in a reference cycle."""
+        for held in self._held:
+            held.unbind()
         self._session = None
         return_memory()
 
@@ -169,22 +180,32 @@ class _OnnxRuntimeState:
     """The content of states, and as much space for the next one: a run reads one and writes the other."""
 
     def __init__(
-        self,
-        run: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Array]],
-        content: Mapping[str, Array],
-        updates: Mapping[str, str],
+        self, session: OnnxRuntimeSession, content: Mapping[str, Array], updates: Mapping[str, str]
     ) -> None:
-        self._run, self._updates = run, updates
+        self._session, self._updates = session, updates
+        #: The binding of the next run, and of the one after it.
+        self._bindings: list[Any] = []
         self._content = {name: _ort_value(array) for name, array in content.items()}
         self._next = {updated: _ort_value(np.empty_like(content[name])) for name, updated in updates.items()}
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Runs the graph; see `SessionState.run`."""
-        given = {name: _ort_value(array) for name, array in feeds.items()}
-        results = self._run({**given, **self._content}, self._next)
+        if not self._bindings:
+            following = {**self._content, **{name: self._next[made] for name, made in self._updates.items()}}
+            present = {made: self._content[name] for name, made in self._updates.items()}
+            self._bindings = [
+                self._session.bind(self._content, self._next),
+                self._session.bind(following, present),
+            ]
+        results = self._session.run_bound(self._bindings[0], feeds)
+        self._bindings.reverse()
         for name, updated in self._updates.items():
             self._content[name], self._next[updated] = self._next[updated], self._content[name]
         return results
+
+    def unbind(self) -> None:
+        """Lets go of the session's memory."""
+        self._bindings = []
 
     def read(self, name: str) -> Array:
         """Copies the content of a state."""
@@ -193,6 +214,7 @@ class _OnnxRuntimeState:
     def write(self, name: str, content: Array) -> None:
         """Replaces the content of a state."""
         self._content[name] = _ort_value(content)
+        self.unbind()
 
 
 def _ort_value(array: Array) -> Any:

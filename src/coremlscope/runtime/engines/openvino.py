@@ -127,10 +127,15 @@ class OpenVinoSession:
 
     def _infer(self, request: Any, feeds: Mapping[str, Array]) -> dict[str, Array]:
         with _failures("run the model"):
-            given = [feeds[name] for name in self._inputs]
-            found = request.infer(given, share_inputs=True, share_outputs=True)
+            # A request that is given its inputs takes 25 µs longer to hand them on.
+            for place, name in enumerate(self._inputs):
+                request.set_input_tensor(place, _shared(feeds[name]))
+            request.infer(share_outputs=True)
             # The arrays are those of the request, which the next run overwrites.
-            return {name: np.array(found[place]) for place, name in enumerate(self._outputs)}
+            return {
+                name: np.array(request.get_output_tensor(place).data)
+                for place, name in enumerate(self._outputs)
+            }
 
     def close(self) -> None:
         """Releases OpenVINO's memory; see `Session.close`."""
@@ -199,6 +204,12 @@ def _library() -> Any:
 @functools.cache
 def _core() -> Any:
     return _library().Core()
+
+
+def _shared(array: Array) -> Any:
+    """Returns a tensor of OpenVINO, with the memory of an array where that is possible."""
+    is_shared = array.flags.c_contiguous and array.flags.writeable
+    return _library().Tensor(array, shared_memory=is_shared)
 
 
 def _compile(folder: Path, options: EngineOptions, updates: Mapping[str, str], *, is_profiled: bool) -> Any:
