@@ -58,6 +58,7 @@ _IMPORTED = {
         "coremltools.models.compute_plan",
         "coremlscope.dropin.proxies",
     ),
+    "agents": ("google.protobuf.descriptor_pb2", "onnxruntime", "mcp.server"),
 }
 #: Modules of the package that change others as they are imported, or take long.
 _UNUSED = ("coremlscope.__main__", "coremlscope.dropin.", "coremlscope.pytest_plugin")
@@ -117,7 +118,7 @@ def preloaded_child(before: str, module: str = "", server: str = "coremltools") 
         before: The statements.
         module: The module that is run as a program; after a colon its function that is called with the
             arguments; empty for the statements alone.
-        server: What is imported: `engine`, or `coremltools` besides.
+        server: What is imported: `engine`, or `coremltools` or what answers `agents` besides.
     """
     if not CAN_FORK:
         return (sys.executable, "-P", "-c", _WHOLE, before, module)

@@ -29,15 +29,16 @@ from coremlscope.studies.variants.quick_coremltools import quick_coremltools
 from tests.support.advised_models import two_layers
 
 _RANDOM = np.random.default_rng(3)
+#: Hardly larger than what coremltools clusters by itself, which takes seconds.
 _WEIGHTS = {
-    "normal": _RANDOM.standard_normal((64, 256)).astype(np.float16),
-    "few-values": _RANDOM.integers(-3, 4, (128, 128)).astype(np.float16) / np.float16(8),
-    "transposed": _RANDOM.standard_normal((256, 64)).astype(np.float16).T,
+    "normal": _RANDOM.standard_normal((40, 256)).astype(np.float16),
+    "few-values": _RANDOM.integers(-3, 4, (100, 101)).astype(np.float16) / np.float16(8),
+    "transposed": _RANDOM.standard_normal((256, 40)).astype(np.float16).T,
     "subnormal-and-infinite": np.append(
-        np.abs(_RANDOM.standard_normal(20_000)) * 1e-6, [np.inf, -np.inf, 65504, -65504]
+        np.abs(_RANDOM.standard_normal(10_000)) * 1e-6, [np.inf, -np.inf, 65504, -65504]
     ).astype(np.float16),
     "two-heaps": np.append(
-        _RANDOM.standard_normal(9_000) * 0.01 - 1, _RANDOM.standard_normal(9_000) * 0.3 + 4
+        _RANDOM.standard_normal(5_000) * 0.01 - 1, _RANDOM.standard_normal(5_000) * 0.3 + 4
     ).astype(np.float16),
     "negative-zero": np.append(_RANDOM.standard_normal(20_000), -0.0).astype(np.float16),
 }

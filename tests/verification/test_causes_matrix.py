@@ -107,4 +107,10 @@ def test_causes_are_named_next_to_each_storage_form(
     assert not found.passed
     assert found.faults[0].cause in causes
     assert found.faults[0].repairs in (True, None)
+
+
+@pytest.mark.parametrize("op", _OPS)
+@pytest.mark.parametrize("storage", _SETTINGS)
+def test_sound_models_pass(storage: str, op: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    right = _sound(op, storage, tmp_path_factory.getbasetemp())
     assert verify(right, right).passed

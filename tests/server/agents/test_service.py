@@ -43,7 +43,7 @@ def _ask(questions: list[tuple[str, dict[str, Any]]], *options: str, server: Seq
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
     async def talk() -> list[Any]:
-        command, *arguments = (*(server or preloaded_command()), "mcp", *_ROOTS, *options)
+        command, *arguments = (*(server or preloaded_command("agents")), "mcp", *_ROOTS, *options)
         parameters = StdioServerParameters(command=command, args=arguments)
         async with Client(stdio_client(parameters, sys.__stderr__)) as client:
             return [await client.list_tools(), *[await client.call_tool(*one) for one in questions]]
@@ -53,7 +53,7 @@ def _ask(questions: list[tuple[str, dict[str, Any]]], *options: str, server: Seq
 
 @pytest.fixture(scope="module", autouse=True)
 def _forked_servers() -> Iterator[None]:
-    with preloading("engine"):
+    with preloading("agents"), preloading("engine"):
         yield
 
 
@@ -222,16 +222,17 @@ def test_a_pasted_text_is_explained_like_a_file(folder: Path) -> None:
     assert told == expected
 
 
-def _talk(steps: Any, *options: str, mark: str = "", roots: Sequence[Path] = ()) -> Any:
+def _talk(
+    steps: Any, *options: str, mark: str = "", roots: Sequence[Path] = (), server: Sequence[str] = _WHOLE
+) -> Any:
     from mcp import types
     from mcp.client import Client
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
     async def talk() -> Any:
+        command, *arguments = (*server, "mcp", *options)
         parameters = StdioServerParameters(
-            command=sys.executable,
-            args=["-m", "coremlscope", "mcp", *options],
-            env={**os.environ, "ASKED_BY": mark},
+            command=command, args=arguments, env={**os.environ, "ASKED_BY": mark}
         )
         # Only the older protocol, which most clients speak, lets a server ask.
         asked = {"mode": "legacy", "list_roots_callback": named} if roots else {}
@@ -316,7 +317,8 @@ def test_the_folders_are_those_of_the_client_else_that_of_the_server(folder: Pat
     async def steps(client: Any) -> Any:
         return await client.call_tool("inspect", {"model": str(folder / "a.mlpackage")})
 
-    refused = _talk(steps)
+    server = preloaded_command("agents")
+    refused = _talk(steps, server=server)
     assert refused.is_error
     assert "--root" in refused.structured_content["hint"]
-    assert not _talk(steps, roots=[folder]).is_error
+    assert not _talk(steps, roots=[folder], server=server).is_error
