@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from coremlscope.base.errors import EngineError
@@ -25,6 +25,13 @@ Key = tuple[str, str]
 Run = tuple[tuple[Key, float], ...]
 
 
+class _Event(msgspec.Struct):
+    cat: str
+    name: str
+    dur: int
+    args: dict[str, Any]
+
+
 def read_runs(path: Path, warmups: int) -> tuple[Run, ...]:
     """Reads the runs of a profile. It has one event per line, written when the event ends.
 
@@ -34,20 +41,21 @@ def read_runs(path: Path, warmups: int) -> tuple[Run, ...]:
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: The file is not a profile.
+        msgspec.DecodeError: The file is not a profile.
     """
     runs: list[Run] = []
     current: list[tuple[Key, float]] = []
-    with path.open(encoding="utf-8") as file:
+    decoder = msgspec.json.Decoder(_Event)
+    with path.open("rb") as file:
         for line in file:
-            text = line.strip().rstrip(",")
-            if text in ("", "[", "]"):
+            text = line.strip().rstrip(b",")
+            if text in (b"", b"[", b"]"):
                 continue
-            event = json.loads(text)
-            if event["cat"] == "Node" and event["name"].endswith(_SUFFIX):
-                key = (event["name"].removesuffix(_SUFFIX), event["args"].get("op_name", ""))
-                current.append((key, event["dur"] * _MICROSECOND))
-            elif event["name"] == "model_run":
+            event = decoder.decode(text)
+            if event.cat == "Node" and event.name.endswith(_SUFFIX):
+                key = (event.name.removesuffix(_SUFFIX), event.args.get("op_name", ""))
+                current.append((key, event.dur * _MICROSECOND))
+            elif event.name == "model_run":
                 runs.append(tuple(current))
                 current = []
     return tuple(runs[warmups:])
