@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -158,17 +158,48 @@ _UNNEEDED: Mapping[str, tuple[str, ...]] = {
 def test_short_commands_import_only_what_they_need(command: str, tmp_path: Path) -> None:
     path = tmp_path / "m.mlmodel"
     path.write_bytes(converted_program(8))
-    unneeded = (*_OF_OTHERS, *_UNNEEDED[command])
-    script = f"""
-import contextlib, io, sys
+    run = f"""
+import contextlib, io
 from coremlscope.cli.main import main
 with contextlib.redirect_stdout(io.StringIO()):
-    code = main({command.replace("MODEL", str(path)).split()!r})
+    assert main({command.replace("MODEL", str(path)).split()!r}) == 0
+"""
+    assert _imported(run, (*_OF_OTHERS, *_UNNEEDED[command])) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "unneeded"),
+    [
+        (
+            "run",
+            ("importlib.metadata", "pyarrow", "coremlscope.interop.listing", "coremlscope.planning.forecast"),
+        ),
+        ("child", ("coremlscope.interop",)),
+    ],
+)
+def test_processes_of_a_sweep_import_only_what_they_need(module: str, unneeded: tuple[str, ...]) -> None:
+    of_others = (
+        "asyncio",
+        "onnx",
+        "onnxruntime",
+        "coremlscope.ops.lower",
+        "coremlscope.planning.onnxruntime",
+    )
+    unneeded = (*unneeded, *of_others, "coremlscope.measure.coreml", "coremlscope.studies.variants")
+    assert _imported(f"import coremlscope.studies.sweep.{module}", unneeded) == []
+
+
+def _imported(code: str, names: Sequence[str]) -> list[str]:
+    """Returns which of these modules and packages a process has imported that runs code."""
+    script = f"""
+{code}
+import sys
 imported = {{".".join(name.split(".")[:end]) for name in sys.modules for end in range(1, 6)}}
-print(code, sorted(imported & {{*{unneeded!r}}}))
+print(*sorted(imported & {{*{tuple(names)!r}}}))
 """
     finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert (finished.stdout, finished.stderr) == ("0 []\n", "")
+    assert (finished.returncode, finished.stderr) == (0, "")
+    return finished.stdout.split()
 
 
 def _compare(found: Iterable[tuple[Path, int]], allowed: Mapping[str, int]) -> None:

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope.api.imported import IMPORTERS, import_files, is_readable, read_any
+from coremlscope.api.imported import IMPORTERS, import_files, read_any
 from coremlscope.base.errors import UsageError
 from coremlscope.cli import main
-from coremlscope.interop.source import SourceFile
+from coremlscope.interop.source import SourceFile, is_readable
 from coremlscope.reports.renderers import RENDERERS, document_of
 from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.profile import Profile

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from benchmarks.latency.own import play
 from coremlscope import api
+from coremlscope.api.answers import forecast_subject
 from coremlscope.api.own_measurements.report import add_measurements
 from coremlscope.api.own_measurements.store import default_store
-from coremlscope.api.own_measurements.using import forecast_subject
 from coremlscope.base.errors import UnsupportedModelError, UsageError
 from coremlscope.cli import main
 from coremlscope.devices import ComputeUnits, find_device

@@ -8,15 +8,19 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from coremlscope.api.own_measurements.using import use_own
 from coremlscope.base.errors import UnsupportedModelError
 from coremlscope.base.findings import Finding
 from coremlscope.devices import SETTINGS, ComputeUnits, Device
+from coremlscope.devices.unit import choose_settings
+from coremlscope.measure.contract import MeasuredModel
 from coremlscope.model.ir import Model
 from coremlscope.planning.answer.answer import make_answers
 from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
 from coremlscope.planning.forecast.estimates import add_evidence
 from coremlscope.planning.forecast.generation import estimate_generation
 from coremlscope.planning.forecast.planner import Forecast, forecast
+from coremlscope.results.measurement import Settings
 from coremlscope.results.model import ModelSummary
 from coremlscope.runtime.execution.binding import sharing_bindings
 
@@ -116,3 +120,67 @@ def forecast_answered(
             own=own,
         )
         return replace(found, answers=answers)
+
+
+def forecast_profiled(
+    subject: MeasuredModel, settings: Settings, devices: Sequence[Device]
+) -> tuple[Forecast | None, list[Finding]]:
+    """Plans and estimates a model that is profiled, under every setting, the requested one first.
+
+    Args:
+        subject: The model with its shapes.
+        settings: Those of its measurement.
+        devices: The chips and systems; without any there is no forecast.
+
+    Returns:
+        The forecast, without estimates and with a finding for a model that cannot be estimated; None without
+        devices; and a finding if the user's own measurements cannot be read.
+    """
+    if not devices:
+        return None, []
+    own, findings = use_own()
+    found = forecast_answered(
+        subject.model,
+        replace(subject.summary, ops=subject.ops),
+        devices,
+        choose_settings([settings.compute_units] if settings.compute_units else "all"),  # type: ignore[list-item]
+        function=settings.function or None,
+        shapes=settings.shapes,
+        advises="all",
+        own=own,
+    )
+    return found, list(findings)
+
+
+def forecast_subject(
+    subject: MeasuredModel,
+    devices: Sequence[Device],
+    settings: Sequence[ComputeUnits],
+    function: str | None = None,
+) -> Forecast:
+    """Plans and estimates a model that is measured beside others.
+
+    Args:
+        subject: The model with its shapes.
+        devices: The chips and systems.
+        settings: The settings of compute units.
+        function: The function; None for the default one.
+
+    Returns:
+        Plans, estimates and answers, with a finding for a model that cannot be estimated, and one if the
+        user's own measurements cannot be read.
+
+    Raises:
+        CoremlscopeError: The model cannot be planned; see `forecast`.
+    """
+    own, findings = use_own()
+    found = forecast_answered(
+        subject.model,
+        replace(subject.summary, ops=subject.ops),
+        devices,
+        settings,
+        function=function,
+        shapes=subject.shapes,
+        own=own,
+    ).under(settings)
+    return replace(found, findings=(*found.findings, *findings))

@@ -77,7 +77,7 @@ def compare(
         UsageError: An argument is wrong, or a saved profile cannot be read.
         MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """
-    from coremlscope.api.own_measurements.using import forecast_subject
+    from coremlscope.api.answers import forecast_subject
     from coremlscope.api.shapes import choose_shapes
     from coremlscope.api.sources import compare_sources, fill_profiles, interleave
     from coremlscope.measure.choice import choose_embedded, choose_measurer

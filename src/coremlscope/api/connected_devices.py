@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec.structs
 
+from coremlscope.api.answers import forecast_subject
 from coremlscope.api.assemble import assemble, with_plans, with_plans_by_rules
 from coremlscope.api.imported import import_files
-from coremlscope.api.own_measurements.using import forecast_subject
 from coremlscope.api.sources import Forecaster, failure_of
 from coremlscope.base.errors import CoremlscopeError
 from coremlscope.base.scratch import scratch_folder

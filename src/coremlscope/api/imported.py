@@ -89,8 +89,6 @@ IMPORTERS: tuple[Importer, ...] = (
     Importer("results.json of coremlscope's runner", runner.matches, runner.read),
 )
 
-#: Suffixes of files that `read_any` takes.
-SUFFIXES = (".aimodelc", ".json", ".jsonl", ".mil", ".mlperf", ".plist", ".xml")
 _KNOWN = "; ".join(importer.name for importer in IMPORTERS)
 
 
@@ -258,11 +256,6 @@ def is_saved(path: str | os.PathLike[str]) -> bool:
     """
     source = SourceFile(Path(path))
     return _has_own_schema(source) or _importer(source) is None
-
-
-def is_readable(path: str | os.PathLike[str]) -> bool:
-    """Whether `read_any` is for a path, by its name: saved profiles and imported files, not models."""
-    return Path(path).suffix.lower() in SUFFIXES
 
 
 def _has_own_schema(source: SourceFile) -> bool:

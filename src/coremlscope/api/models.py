@@ -177,13 +177,15 @@ def name_of(source: Source | Profile) -> str:
 
 def open_sources(source: Source | Profile) -> Iterable[tuple[str, Model | Profile]]:
     """Yields the models or profiles of a source with names: a file of profiles may contain several."""
-    from coremlscope.api.imported import is_readable, read_any
     from coremlscope.formats.container import path_of
+    from coremlscope.interop.source import is_readable
     from coremlscope.results.profile import Profile
 
     if isinstance(source, Profile):
         return [(name_of(source), source)]
     if not isinstance(source, (bytes, Model)) and is_readable(path_of(source)):
+        from coremlscope.api.imported import read_any
+
         profiles = read_any(source)
         several = len(profiles) > 1
         return [(p.model.path if several else str(source), p) for p in profiles]

@@ -178,9 +178,9 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
 
 def _profile(request: _Request, keeps_failed: bool) -> Profile:
     """Plans, estimates and measures a model; see `profile`."""
+    from coremlscope.api.answers import forecast_profiled
     from coremlscope.api.assemble import assemble
     from coremlscope.api.core_ml_plans import with_plans_of_this_mac
-    from coremlscope.api.own_measurements.using import forecast_profiled
     from coremlscope.measure.contract import MeasuredModel, prepare, resolve_settings
     from coremlscope.measure.generation import measure_generation
     from coremlscope.measure.partial import ends_work, interrupted, is_interrupted

@@ -9,6 +9,7 @@ import msgspec.structs
 
 from coremlscope.base.errors import UsageError
 from coremlscope.devices import SETTINGS, ComputeUnits, Device
+from coremlscope.formats.container import ONNX_SUFFIX
 from coremlscope.formats.onnx.reader import read_onnx
 from coremlscope.planning.onnxruntime.agreement import compare_with_log, count_differences
 from coremlscope.planning.onnxruntime.case import FORMATS, Format, ProviderSettings, Release
@@ -25,8 +26,6 @@ from coremlscope.results.provider import (
 )
 from coremlscope.runtime.basic_pass.preparation import SeenGraph, as_it_stands
 
-#: The suffix of ONNX models.
-ONNX_SUFFIX = ".onnx"
 #: A session whose graph differs by more of its operators is that of another model.
 _OTHER_GRAPH = 0.2
 

@@ -111,7 +111,6 @@ def _write(
 
 def _report(name: str, systems: Sequence[OSRelease]) -> LogReport | ModelReport:
     from coremlscope.formats import container
-    from coremlscope.formats.bundles import split_name
     from coremlscope.formats.mlmodel import is_other_model
     from coremlscope.studies.doctor.log import examine_log
     from coremlscope.studies.doctor.model import examine_model
@@ -125,7 +124,7 @@ def _report(name: str, systems: Sequence[OSRelease]) -> LogReport | ModelReport:
     try:
         if path.suffix.lower() == ".onnx" and path.is_file():
             return examine_onnx(path)
-        if path.is_dir() or container.sniff(path) is not None or split_name(path) is not None:
+        if path.is_dir() or container.sniff(path) is not None or container.split_name(path) is not None:
             return examine_model(path, systems)
         if path.is_file() and (is_other_model(path) or path.suffix.lower() in _MODELS):
             return examine_model(path, systems)

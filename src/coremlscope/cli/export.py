@@ -66,7 +66,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _export_results(arguments: argparse.Namespace) -> int:
     """Writes the results of a saved profile as rows; see `coremlscope sweep`."""
-    from coremlscope.api.imported import is_readable, read_any
+    from coremlscope.api.imported import read_any
+    from coremlscope.interop.source import is_readable
     from coremlscope.reports.words import plural
     from coremlscope.studies.sweep.profiles import imported_rows
     from coremlscope.studies.sweep.store import parquet_bytes

@@ -164,10 +164,8 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.devices.targets import Targets
     from coremlscope.reports.sweep import sweep_document
     from coremlscope.results.encoding import plain
-    from coremlscope.studies.sweep.jobs import Measuring
-    from coremlscope.studies.sweep.ray_cluster import RayRunner
+    from coremlscope.studies.sweep.jobs import SESSION, Measuring
     from coremlscope.studies.sweep.run import run_sweep
-    from coremlscope.studies.sweep.sessions import SESSION
 
     if arguments.on and arguments.ray is None:
         raise UsageError("only nodes of a Ray cluster have resources", "add --ray auto")
@@ -180,6 +178,11 @@ def _run(arguments: argparse.Namespace) -> int:
         timeout_s=arguments.timeout,
         memory_bytes=arguments.memory,
     )
+    workers = arguments.workers
+    if arguments.ray:
+        from coremlscope.studies.sweep.ray_cluster import RayRunner
+
+        workers = RayRunner(arguments.ray, arguments.on)
     with _shown_progress(not arguments.quiet) as progress:
         summary = run_sweep(
             *arguments.sources,
@@ -190,7 +193,7 @@ def _run(arguments: argparse.Namespace) -> int:
             shapes=[dict(arguments.shape)] if arguments.shape else (),
             variants=("", *arguments.variant, *session),
             labels=dict(arguments.label),
-            workers=RayRunner(arguments.ray, arguments.on) if arguments.ray else arguments.workers,
+            workers=workers,
             retry=arguments.retry,
             progress=progress,
         )

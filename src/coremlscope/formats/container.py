@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 # Most models are packages and files of them. The readers of others are imported when such a model is read.
 
 
+ONNX_SUFFIX = ".onnx"
+
+
 class Container(msgspec.Struct, frozen=True):
     """A container format of models.
 
@@ -61,10 +64,11 @@ def _open_bundle(path: Path) -> Bundle | None:
     return open_bundle(path)
 
 
-def _split_name(path: Path) -> tuple[Path, str] | None:
-    from coremlscope.formats.bundles import split_name
+def split_name(path: Path) -> tuple[Path, str] | None:
+    """Splits `PATH#NAME` into the path of an existing bundle and a name; None if there is no such bundle."""
+    from coremlscope.formats import bundles
 
-    return split_name(path)
+    return bundles.split_name(path)
 
 
 def _is_expression(path: Path) -> bool:
@@ -111,7 +115,7 @@ def _is_language_bundle(path: Path) -> bool:
 
 
 def _is_onnx(path: Path) -> bool:
-    return path.suffix == ".onnx" and path.is_file()
+    return path.suffix == ONNX_SUFFIX and path.is_file()
 
 
 def _is_executorch(path: Path) -> bool:
@@ -285,7 +289,7 @@ def on_disk(path: Path) -> Path:
     Raises:
         ModelError: The archive or app contains no such model, is damaged, or would not fit on the disk.
     """
-    named = None if path.exists() else _split_name(path)
+    named = None if path.exists() else split_name(path)
     if named is None and not path.exists() and _is_expression(path):
         from coremlscope.formats.expressions.reading import write_expression
 
@@ -351,7 +355,7 @@ def _file_errors(path: Path) -> Iterator[None]:
 
 def _read_path(path: Path) -> ir.Model:
     if not path.exists():
-        named = _split_name(path)
+        named = split_name(path)
         if named is None and _is_expression(path):
             from coremlscope.formats.expressions.reading import read_expression
 

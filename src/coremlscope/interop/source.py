@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from coremlscope.base.errors import UsageError
 from coremlscope.base.folders import check_regular
 from coremlscope.base.site import page
 
+#: Suffixes of saved profiles, and of files that are imported.
+_SUFFIXES = (".aimodelc", ".json", ".jsonl", ".mil", ".mlperf", ".plist", ".xml")
 #: Larger files are refused where all of a file is kept: an analytics.mil of 10,000 operations has some 10 MB.
 _MOST_BYTES = 256 << 20
 #: A JSON object or list: logs begin with `[espresso] …` too.
@@ -25,6 +28,11 @@ _CHUNK_BYTES = 1 << 20
 MOST_OPS = 500_000
 _MOST_SAMPLES = 10_000_000
 _HINT = "`coremlscope import --help` lists the files that can be read"
+
+
+def is_readable(path: str | PathLike[str]) -> bool:
+    """Whether a path is one of a saved profile or an imported file by its name, not of a model."""
+    return Path(path).suffix.lower() in _SUFFIXES
 
 
 class SourceFile:

@@ -15,7 +15,7 @@ import msgspec
 
 from coremlscope import api
 from coremlscope.api.assemble import assemble
-from coremlscope.api.imported import is_readable, read_any
+from coremlscope.api.imported import read_any
 from coremlscope.api.providers import add_providers
 from coremlscope.base.errors import CoremlscopeError, UnsupportedModelError, known_error
 from coremlscope.base.findings import Finding
@@ -24,6 +24,7 @@ from coremlscope.devices import all_chips, find_devices
 from coremlscope.devices.catalog import DEFAULT_DEVICES
 from coremlscope.formats.container import open_with_models
 from coremlscope.formats.onnx.network import ONNX
+from coremlscope.interop.source import is_readable
 from coremlscope.model.ir import Model
 from coremlscope.planning.answer.comparison import compare_judged
 from coremlscope.planning.hazards.summary import describe_model

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import hashlib
-import importlib.metadata
 import itertools
 import os
 import pickle
@@ -15,12 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from coremlscope import api
-from coremlscope.api.providers import ONNX_SUFFIX
 from coremlscope.base.errors import NotAModelError, UsageError
 from coremlscope.base.escaping import path_text
 from coremlscope.devices import ComputeUnits, Device, find_device
 from coremlscope.formats import container
-from coremlscope.formats.bundles import split_name
 from coremlscope.model.ir import Model
 from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
 from coremlscope.runtime.engines.host import processor_name
@@ -28,13 +25,13 @@ from coremlscope.runtime.execution.cache import default_cache
 from coremlscope.studies.sweep.jobs import (
     ESTIMATED,
     MEASURED,
+    SESSION,
     PickledModel,
     SweepJob,
     SweptModel,
     WantedResult,
     address,
 )
-from coremlscope.studies.sweep.sessions import SESSION
 from coremlscope.studies.sweep.wanted import EVERY, Wanted, read_zoo
 
 #: A model without a file: its specification, a model that was read, or one of coremltools.
@@ -72,7 +69,7 @@ def _found(source: str) -> Iterator[Path]:
         for one in matched:
             yield from _found(one)
         return
-    if not path.exists() and split_name(path) is None:
+    if not path.exists() and container.split_name(path) is None:
         raise NotAModelError(f"the path {path} does not exist", "check the path")
     bundle = container.open_with_models(path) if path.exists() else None
     if bundle is None:
@@ -156,7 +153,7 @@ class Expander:
             if not variant.startswith(SESSION):
                 yield from self._estimating(subject, wanted)
                 yield from self._measuring(subject, wanted)
-            elif isinstance(source, Path) and source.suffix.lower() == ONNX_SUFFIX:
+            elif isinstance(source, Path) and source.suffix.lower() == container.ONNX_SUFFIX:
                 yield from self._estimating(subject, wanted)
 
     def _estimating(self, subject: SweptModel, wanted: Wanted) -> Iterator[SweepJob]:
@@ -213,7 +210,7 @@ def content_of_path(path: Path) -> str:
     Raises:
         NotAModelError: The path does not exist or cannot be read.
     """
-    named = None if path.exists() else split_name(path)
+    named = None if path.exists() else container.split_name(path)
     place, inside = (path, "") if named is None else named
     try:
         if path.is_dir():
@@ -238,6 +235,8 @@ def _as_source(name: str, graph: Graph) -> bytes | PickledModel:
 
 
 def _version(package: str) -> str:
+    import importlib.metadata
+
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
+import msgspec.structs
 
+from coremlscope.base.errors import CoremlscopeError
+from coremlscope.base.escaping import path_text
 from coremlscope.base.version import __version__
 from coremlscope.devices import ComputeUnits
 from coremlscope.model.ir import Model
@@ -17,6 +21,8 @@ from coremlscope.studies.sweep.rows import Row
 
 #: The origins of the rows that jobs make.
 MEASURED, ESTIMATED = "measured", "estimated"
+#: How the name of a variant begins that is a session: `onnxruntime-mlprogram`, `onnxruntime-mlprogram-1.27`.
+SESSION = "onnxruntime"
 
 
 class PickledModel(msgspec.Struct, frozen=True):
@@ -169,3 +175,29 @@ def split_cases(cases: Sequence[WantedResult]) -> dict[tuple[ComputeUnits, ...],
     for device, settings in wanted.items():
         groups.setdefault(tuple(settings), []).append(device)
     return groups
+
+
+def timestamp() -> str:
+    """Returns the time in UTC as ISO 8601, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def failed_rows(job: SweepJob, error: CoremlscopeError) -> tuple[Row, ...]:
+    """Returns a row for each case of a job that has no results."""
+    return tuple(
+        msgspec.structs.replace(
+            job.row(case),
+            failure=_named(job.subject, error.message),
+            hint=error.hint,
+            exit_code=error.exit_code,
+            made_at=timestamp(),
+            version=__version__,
+        )
+        for case in job.cases
+    )
+
+
+def _named(subject: SweptModel, message: str) -> str:
+    """Returns a message with the name of the model instead of its path."""
+    source = subject.source
+    return message.replace(path_text(source), subject.name) if isinstance(source, Path) else message

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import threading
 import types
 import typing
 from collections.abc import Mapping
@@ -141,6 +144,22 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     host: str = ""
     work_s: float | None = None
+
+
+def check_arrow() -> None:
+    """Checks that `pyarrow` is installed, without importing it.
+
+    Raises:
+        MissingDependencyError: It is not.
+    """
+    if importlib.util.find_spec("pyarrow") is None:
+        require_arrow()
+
+
+def prepare_arrow() -> None:
+    """Imports `pyarrow` and what results are written with: in a thread, while the first jobs run."""
+    parts = ("pyarrow.parquet", "pyarrow.compute", "pyarrow.dataset")
+    threading.Thread(target=lambda: [*map(importlib.import_module, parts)], name="pyarrow").start()
 
 
 def require_arrow() -> Any:

@@ -9,28 +9,30 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec.structs
 
-from coremlscope.api.imported import is_readable, is_saved, read_any
 from coremlscope.api.own_measurements.using import use_own
 from coremlscope.base.errors import CoremlscopeError, UsageError, known_error
 from coremlscope.base.escaping import path_text
 from coremlscope.base.folders import short_names
 from coremlscope.devices import expand_names, find_device
 from coremlscope.devices.targets import Targets
+from coremlscope.interop.source import is_readable
 from coremlscope.results.encoding import plain
 from coremlscope.results.sweep import FailedModel, SweepProgress, SweepSummary
 from coremlscope.studies.sweep.expansion import Expander, Graph, content_of_path, find_sources
-from coremlscope.studies.sweep.jobs import Measuring, SweepJob
+from coremlscope.studies.sweep.jobs import Measuring, SweepJob, failed_rows, timestamp
 from coremlscope.studies.sweep.local import LocalRunner, Rows
 from coremlscope.studies.sweep.profiles import imported_rows
-from coremlscope.studies.sweep.ray_cluster import RayRunner
+from coremlscope.studies.sweep.rows import prepare_arrow
 from coremlscope.studies.sweep.store import RESULTS, ResultStore, Writer
 from coremlscope.studies.sweep.table import write_tables
 from coremlscope.studies.sweep.wanted import Wanted
-from coremlscope.studies.sweep.work import failed_rows, timestamp
+
+if TYPE_CHECKING:
+    from coremlscope.studies.sweep.ray_cluster import RayRunner
 
 #: Called whenever a job is done.
 Shown = Callable[[SweepProgress], None]
@@ -96,7 +98,7 @@ def run_sweep(
         numbers=numbers,
     )
     found = list(find_sources(sources, wanted))
-    saved = [(path, own) for path, own in found if is_readable(path) and is_saved(path)]
+    saved = [(path, own) for path, own in found if is_readable(path) and _is_saved(path)]
     models = [one for one in found if one not in saved]
     _check(models, graphs, wanted)
     store = ResultStore(Path(folder))
@@ -105,12 +107,22 @@ def run_sweep(
         known = {key: failed for key, failed in store.keys().items() if not (failed and retry)}
         sweep.import_profiles(saved, known)
         measures = any(own.measuring is not None for own in (wanted, *(own for _, own in models)))
-        runner = LocalRunner(workers, measures=measures) if not isinstance(workers, RayRunner) else workers
+        runner = (
+            LocalRunner(workers, measures=measures)
+            if workers is None or isinstance(workers, int)
+            else workers
+        )
         expander = Expander(known=known, own=use_own()[0], place=runner.place, cores=runner.cores)
         sweep.run(runner, expander, models, graphs, wanted)
         sweep.relabel(store, expander)
     write_tables(store)
     return sweep.summary(store.folder, expander)
+
+
+def _is_saved(path: Path) -> bool:
+    from coremlscope.api.imported import is_saved
+
+    return is_saved(path)
 
 
 def _split(labels: Mapping[str, str | float]) -> tuple[dict[str, str], dict[str, float]]:
@@ -161,6 +173,8 @@ class _Sweep:
     def import_profiles(self, saved: Sequence[tuple[Path, Wanted]], known: Mapping[str, bool]) -> None:
         """Adds the rows of saved profiles that are not there yet."""
         for path, own in saved:
+            from coremlscope.api.imported import read_any
+
             for profile in read_any(path):
                 rows = [
                     msgspec.structs.replace(row, labels=own.labels, numbers=own.numbers)
@@ -208,6 +222,7 @@ class _Sweep:
             self.progress(self._state(expander, time.monotonic() - began))
 
         self.progress(self._state(expander, 0.0))
+        prepare_arrow()
         try:
             runner.run(chain(in_files, later), done)
         except KeyboardInterrupt:

@@ -15,9 +15,6 @@ from coremlscope.planning.onnxruntime.case import FORMATS
 from coremlscope.studies.sweep.jobs import SweepJob, split_cases
 from coremlscope.studies.sweep.rows import Row
 
-#: How the name of such a variant begins: `onnxruntime-mlprogram`, `onnxruntime-mlprogram-1.27`.
-SESSION = "onnxruntime"
-
 
 def estimate_sessions(job: SweepJob, path: Path) -> Iterator[Row]:
     """Yields the rows of a job whose variant is a session.

@@ -21,7 +21,7 @@ import msgspec
 from coremlscope.base.errors import MissingDependencyError, OutputError, UsageError
 from coremlscope.base.writing import check_folder, lock_file, open_journal, write_file
 from coremlscope.results.encoding import plain
-from coremlscope.studies.sweep.rows import Row, arrow_schema, require_arrow
+from coremlscope.studies.sweep.rows import Row, arrow_schema, check_arrow, require_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,9 +69,9 @@ class ResultStore:
         found: dict[str, bool] = {}
         columns = ["key", "failure"]
         tables = [self._read(path, columns) for path in self.parts()]
-        for table in [*tables, self.journalled().select(columns)]:
-            for key, failure in zip(*(table[name].to_pylist() for name in columns), strict=True):
-                found[key] = bool(failure) and found.get(key, True)
+        rows = [row for table in tables for row in table.to_pylist()]
+        for row in [*rows, *(row for path in self.journals() for row in read_journal(path))]:
+            found[row["key"]] = bool(row["failure"]) and found.get(row["key"], True)
         return found
 
     def table(self) -> pa.Table:
@@ -125,7 +125,7 @@ class ResultStore:
             OutputError: The folder cannot be written.
             MissingDependencyError: pyarrow is not installed.
         """
-        require_arrow()
+        check_arrow()
         check_folder(self.folder)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec.structs
@@ -19,14 +18,11 @@ from coremlscope.base.errors import (
     UsageError,
     known_error,
 )
-from coremlscope.base.escaping import path_text
 from coremlscope.base.folders import cache_folder
 from coremlscope.base.scratch import scratch_folder
-from coremlscope.base.version import __version__
 from coremlscope.base.writing import lock_file, open_draft
 from coremlscope.describe.model import list_operations
 from coremlscope.devices import find_device
-from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.measure.effort import Effort
 from coremlscope.model.ir import Model
 from coremlscope.model.subject import Subject
@@ -36,11 +32,18 @@ from coremlscope.planning.rewrites.transforms import parse_transform, why_not
 from coremlscope.results.profile import Profile
 from coremlscope.runtime.execution.binding import sharing_bindings
 from coremlscope.runtime.execution.sequence_lengths import choose_lengths
-from coremlscope.studies.sweep.jobs import PickledModel, SweepJob, SweptModel, WantedResult, split_cases
+from coremlscope.studies.sweep.jobs import (
+    SESSION,
+    PickledModel,
+    SweepJob,
+    SweptModel,
+    WantedResult,
+    failed_rows,
+    split_cases,
+    timestamp,
+)
 from coremlscope.studies.sweep.profiles import rows_of
 from coremlscope.studies.sweep.rows import Row
-from coremlscope.studies.sweep.sessions import SESSION, estimate_sessions
-from coremlscope.studies.variants.worker import first_line
 
 #: The file that measuring jobs lock, in the user's cache, and seconds between two tries.
 _LOCK, _PAUSE_S = "measuring.lock", 0.1
@@ -61,32 +64,6 @@ def run_job(job: SweepJob) -> tuple[Row, ...]:
         found = failed_rows(job, known_error(error, job.subject.name))
     work_s, made_at = time.monotonic() - began, timestamp()
     return tuple(msgspec.structs.replace(row, work_s=work_s, made_at=made_at) for row in found)
-
-
-def timestamp() -> str:
-    """Returns the time in UTC as ISO 8601, to the millisecond."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def failed_rows(job: SweepJob, error: CoremlscopeError) -> tuple[Row, ...]:
-    """Returns a row for each case of a job that has no results."""
-    return tuple(
-        msgspec.structs.replace(
-            job.row(case),
-            failure=_named(job.subject, error.message),
-            hint=error.hint,
-            exit_code=error.exit_code,
-            made_at=timestamp(),
-            version=__version__,
-        )
-        for case in job.cases
-    )
-
-
-def _named(subject: SweptModel, message: str) -> str:
-    """Returns a message with the name of the model instead of its path."""
-    source = subject.source
-    return message.replace(path_text(source), subject.name) if isinstance(source, Path) else message
 
 
 @contextmanager
@@ -126,8 +103,10 @@ def _make_variant(source: Path, name: str, folder: Path) -> Path:
     Raises:
         CoremlscopeError: The transform does not suit the model, or coremltools failed.
     """
+    from coremlscope.measure.coreml.files import readable_by_core_ml
     from coremlscope.studies.variants.coremltools_steps import require_coremltools, transform_file
     from coremlscope.studies.variants.study import with_own_manifest
+    from coremlscope.studies.variants.worker import first_line
 
     require_coremltools()
     model, transform = api.read(source), parse_transform(name)
@@ -150,6 +129,8 @@ def _make_variant(source: Path, name: str, folder: Path) -> Path:
 
 def _estimate(job: SweepJob, source: api.Source) -> tuple[Row, ...]:
     if job.subject.variant.startswith(SESSION) and isinstance(source, Path):
+        from coremlscope.studies.sweep.sessions import estimate_sessions
+
         return tuple(estimate_sessions(job, source))
     model, function = api.read(source), job.subject.function or None
     with sharing_bindings():
