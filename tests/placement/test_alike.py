@@ -10,7 +10,15 @@ import pytest
 from coremlscope.devices import find_device
 from coremlscope.model.ir import Constant, Immediate, constant
 from coremlscope.ops.view import OpView
-from coremlscope.planning.patterns.rule import Example, RuleContext, example_view, fp16, fp32, weight
+from coremlscope.planning.patterns.rule import (
+    Example,
+    ProgramFacts,
+    RuleContext,
+    example_view,
+    fp16,
+    fp32,
+    weight,
+)
 from coremlscope.planning.placement.alike import Kinds
 from coremlscope.planning.placement.eligibility import _UNKNOWN
 from coremlscope.planning.placement.rules import RULES, core_ai
@@ -33,7 +41,8 @@ class _NotAsked(Mapping[str, OpView]):
 def test_rules_ask_only_in_their_exceptions_what_makes_arguments(chip: str) -> None:
     rules = (*RULES, *core_ai.RULES)
     views = [example_view(one) for rule in rules for one in (*rule.applies_to, *rule.negative_examples)]
-    context = RuleContext(device=find_device(chip, "27"), producers=_NotAsked())
+    facts = ProgramFacts(inputs=_NotAsked(), outputs=_NotAsked())
+    context = RuleContext.on(find_device(chip, "27"), facts, producers=_NotAsked())
     concerned = {
         type_: [rule for rule in rules if rule.concerns(type_)] for type_ in {view.op.type for view in views}
     }

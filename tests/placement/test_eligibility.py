@@ -45,7 +45,7 @@ def rule(effect, confidence="measured", ops=EVERY_OP, when=lambda view, context:
 
 
 def verdict(*rules: Rule):
-    return judge_op(RELU, RuleContext(device=DEVICE), rules)[NEURAL_ENGINE]
+    return judge_op(RELU, RuleContext.on(DEVICE), rules)[NEURAL_ENGINE]
 
 
 def test_without_a_rule_nothing_is_known() -> None:
@@ -108,9 +108,9 @@ def test_the_detail_of_an_operation_is_in_the_message() -> None:
 
 def test_a_rule_that_needs_an_absent_argument_does_not_apply() -> None:
     missing = rule("rejects", when=lambda view, context: view.integer("axis") > 0)
-    assert apply(missing, RELU, RuleContext(device=DEVICE)) is False
+    assert apply(missing, RELU, RuleContext.on(DEVICE)) is False
     unknown = rule("rejects", when=lambda view, context: bool(view.value("x").any()))
-    assert apply(unknown, RELU, RuleContext(device=DEVICE)) is False
+    assert apply(unknown, RELU, RuleContext.on(DEVICE)) is False
 
 
 @pytest.mark.parametrize(

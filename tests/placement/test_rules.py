@@ -40,7 +40,7 @@ _PREFIX = {"neural_engine": "ne-", "gpu": "gpu-", "cpu": "cpu-"}
 
 
 def _context(example: Example) -> RuleContext:
-    return RuleContext(device=find_device(example.chip, example.os), facts=example.facts)
+    return RuleContext.on(find_device(example.chip, example.os), example.facts)
 
 
 def _holds(rule: Rule, example: Example) -> bool | str:

@@ -61,6 +61,7 @@ def bind(
     table: Mapping[str, OpSpec],
     shapes: Mapping[str, Shape] | None = None,
     budget: Budget | None = None,
+    known: dict[str, OpView] | None = None,
 ) -> BoundFunction:
     """Binds the shapes of a function's inputs and infers the types of all values.
 
@@ -69,8 +70,10 @@ def bind(
         table: The operations that are known; results of others keep their declared types.
         shapes: Shapes of inputs by name, for those whose declared shape is not fully known.
         budget: What may be spent on constants; None for that of a model without weights.
+        known: Operations of other functions, by the name of their first result: what is known of them serves
+            here where nothing differs. Those of this function are added.
     """
-    binder = Binder(table, _opset_number(function.opset), budget)
+    binder = Binder(table, _opset_number(function.opset), budget, known)
     inputs = []
     for value in function.graph.inputs:
         if shapes and value.name in shapes:
@@ -113,13 +116,21 @@ class Binder:
         table: The operations that are known.
         opset: The number in the name of the operation set.
         budget: What may be spent on constants; None for that of a model without weights.
+        known: See `bind`.
 
     Attributes:
         problems: `(op id, sentence)` of the contradictions found so far.
     """
 
-    def __init__(self, table: Mapping[str, OpSpec], opset: int, budget: Budget | None = None) -> None:
+    def __init__(
+        self,
+        table: Mapping[str, OpSpec],
+        opset: int,
+        budget: Budget | None = None,
+        known: dict[str, OpView] | None = None,
+    ) -> None:
         self.table = table
+        self._known = known
         self.opset = opset
         self.budget = budget or Budget.of_model()
         self.problems: list[tuple[str, str]] = []
@@ -128,6 +139,8 @@ class Binder:
         self._spent_bytes = 0
         self._repeats_left = _FREE_REPEATS
         self._is_repeating = False
+        #: Whether the budget kept the last operation from being computed.
+        self._is_refused = False
         self._simulations = _Effort()
         self._declared: dict[int, BoundValue] = {}
 
@@ -154,14 +167,33 @@ class Binder:
             name: tuple([_look_up(argument, scope) for argument in given])
             for name, given in op.inputs.items()
         }
+        known = self._known
+        if known is None or op.blocks or not op.outputs:
+            view = OpView(op=op, inputs=arguments, opset=self.opset)
+            self._complete(view, scope)
+            return view
+        name = op.outputs[0].name
+        before = known.get(name)
+        if before is not None and before.opset == self.opset and _is_same(before, op, arguments):
+            self._count()
+            return replace(before, op=op)
         view = OpView(op=op, inputs=arguments, opset=self.opset)
+        problems = len(self.problems)
         self._complete(view, scope)
+        is_computed = op.type != "const" and any(value.constant is not None for value in view.outputs)
+        if is_computed or len(self.problems) > problems or self._is_refused:
+            self._is_refused = False
+        else:
+            known[name] = view
         return view
+
+    def _count(self) -> None:
+        self.bound += 1
+        self._repeats_left += -1 if self._is_repeating else _REPEATS
 
     def _complete(self, view: OpView, scope: Scope) -> None:
         """Binds the graphs in an operation and its results."""
-        self.bound += 1
-        self._repeats_left += -1 if self._is_repeating else _REPEATS
+        self._count()
         if view.op.blocks:
             self.blocks(view, scope)
         view.outputs = self.results(view)
@@ -219,7 +251,8 @@ class Binder:
         if effort_bytes <= _CHEAP_BYTES:
             return True
         is_left = self._spent_bytes + effort_bytes <= self.budget.computed_bytes
-        return is_left and effort_bytes <= self.budget.array_bytes
+        self._is_refused = not is_left or effort_bytes > self.budget.array_bytes
+        return not self._is_refused
 
     def blocks(self, view: OpView, scope: Scope) -> None:
         if view.op.type == "while_loop":
@@ -269,6 +302,38 @@ class Binder:
                 break
             self._is_repeating, carried = True, joined
         self._is_repeating = was_repeating
+
+
+def _is_same(view: OpView, op: Op, arguments: Mapping[str, tuple[BoundValue, ...]]) -> bool:
+    """Returns whether what is known of an operation is so of another one: all but the id is the same."""
+    before = view.op
+    return (
+        before.type == op.type
+        and before.attributes is op.attributes
+        and before.layer is op.layer
+        and before.outputs == op.outputs
+        and before.inputs.keys() == op.inputs.keys()
+        and all(_are_same(given, op.inputs[name]) for name, given in before.inputs.items())
+        and all(_are_known_alike(given, arguments[name]) for name, given in view.inputs.items())
+    )
+
+
+def _are_same(some: tuple[Argument, ...], others: tuple[Argument, ...]) -> bool:
+    """Returns whether arguments are the same values by name, or the same constants."""
+    return some is others or (
+        len(some) == len(others)
+        and all(
+            one is other or (isinstance(one, Value) and isinstance(other, Value) and one.name == other.name)
+            for one, other in zip(some, others, strict=True)
+        )
+    )
+
+
+def _are_known_alike(some: tuple[BoundValue, ...], others: tuple[BoundValue, ...]) -> bool:
+    return all(
+        one is other or (one.constant is other.constant and one.type == other.type)
+        for one, other in zip(some, others, strict=True)
+    )
 
 
 def _declared(block: Graph) -> tuple[BoundValue, ...]:

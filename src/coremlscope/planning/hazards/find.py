@@ -119,7 +119,7 @@ def _match(
             rule = row.rule(row.id, CPU)
             assert isinstance(rule, Rule)
             device = find_device(example.chip, example.os)
-            context = RuleContext(device=device, facts=facts, producers=producers)
+            context = RuleContext.on(device, facts, producers)
             details = {
                 view.op.id: _applies(pattern, view, context) for view in views if rule.concerns(view.op.type)
             }

@@ -163,29 +163,34 @@ class ProgramFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuleContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts that a rule can use besides the operation.
+    """Facts that a rule can use besides the operation: of a device two numbers, so that devices with the same
+    ones share what rules say of a kind of operations.
 
     Attributes:
-        device: Chip and system.
+        neural_engine_generation: The generation of the Neural Engine; see `Chip`.
+        core_ml: The version of Core ML, numbered as iOS.
         facts: The program around it.
         producers: For each value of the function, by name: the operation that makes it.
         inserted: True where Core ML inserts the operation (a conversion, a cast): it is not in the file.
     """
 
-    device: Device
+    neural_engine_generation: int
+    core_ml: tuple[int, int]
     facts: ProgramFacts = msgspec.field(default_factory=ProgramFacts)
     producers: Mapping[str, OpView] = msgspec.field(default_factory=dict)
     inserted: bool = False
 
-    @property
-    def chip(self) -> Chip:
-        """The chip."""
-        return self.device.chip
-
-    @property
-    def os(self) -> OSRelease:
-        """The system."""
-        return self.device.os
+    @classmethod
+    def on(
+        cls, device: Device, facts: ProgramFacts | None = None, producers: Mapping[str, OpView] | None = None
+    ) -> RuleContext:
+        """Returns the context of the operations of a program on a device."""
+        return cls(
+            neural_engine_generation=device.chip.neural_engine_generation,
+            core_ml=device.os.core_ml,
+            facts=facts or ProgramFacts(),
+            producers={} if producers is None else producers,
+        )
 
 
 class Example(msgspec.Struct, frozen=True):

@@ -267,7 +267,7 @@ def _held_by(row: Rule | GraphRule) -> str:
 
 
 def _says(rule: Rule, example: Example) -> str:
-    context = RuleContext(device=find_device(example.chip, example.os), facts=example.facts)
+    context = RuleContext.on(find_device(example.chip, example.os), example.facts)
     return rule.reason(apply(rule, example_view(example), context)).text
 
 

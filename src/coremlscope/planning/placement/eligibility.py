@@ -69,7 +69,7 @@ def judge(
         for rule in _rules_of(facts)
         if rule.scope.holds(device.chip, device.os) and (with_advice or rule.effect != "advises")
     ]
-    examiner = _Judge.of(graph, device, facts, held)
+    examiner = _Judge.of(graph, plain, held)
     verdicts = {
         node.id: examiner.judge(node.kind, node.view, inserted if node.inserted else plain)
         for node in walk.nodes
@@ -102,7 +102,7 @@ def judge_others(
     """
     plain, _ = _contexts(graph, device, facts)
     held = [r for r in RULES if r.effect not in _ADVICE and r.scope.holds(device.chip, device.os)]
-    examiner = _Judge.of(graph, device, facts, held)
+    examiner = _Judge.of(graph, plain, held)
     return {id_: examiner.judge(graph.kinds.number(view), view, plain) for id_, view in views.items()}
 
 
@@ -156,7 +156,7 @@ class _Walk:
 
 def _contexts(graph: CoreMLGraph, device: Device, facts: ProgramFacts) -> tuple[RuleContext, RuleContext]:
     """Returns the contexts of rules for operations of the file and for inserted ones."""
-    plain = RuleContext(device=device, facts=facts, producers=_Walk.of(graph).producers)
+    plain = RuleContext.on(device, facts, _Walk.of(graph).producers)
     return plain, msgspec.structs.replace(plain, inserted=True)
 
 
@@ -172,15 +172,16 @@ class _Judge:
         self._judged: dict[tuple[int, bool], _Judged] = {}
 
     @classmethod
-    def of(cls, graph: CoreMLGraph, device: Device, facts: ProgramFacts, rules: Sequence[Rule]) -> _Judge:
+    def of(cls, graph: CoreMLGraph, context: RuleContext, rules: Sequence[Rule]) -> _Judge:
         """Returns what is known of the kinds of a graph.
 
-        Rules for operations read two numbers of a device, and of a program neither its weights nor, where
-        they say the same of a kind, its inputs and outputs.
+        Of a program, rules for operations read neither its weights nor, where they say the same of a kind,
+        its inputs and outputs.
         """
+        facts = context.facts
         program = facts.opset, facts.spec_version, facts.states, facts.decodes, facts.runtime
         shapes = tuple(facts.flexible_inputs.items()), tuple(facts.resized_inputs.items())
-        of_device = device.chip.neural_engine_generation, device.os.core_ml
+        of_device = context.neural_engine_generation, context.core_ml
         key = (cls, *map(id, rules), *program, *shapes, *of_device)
         return graph.kinds.remember(key, lambda: cls(rules))
 

@@ -31,6 +31,7 @@ from coremlscope.model.ir import (
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction, bind
 from coremlscope.ops.classical.function import as_function
+from coremlscope.ops.view import OpView
 
 _Made = TypeVar("_Made")
 
@@ -150,7 +151,13 @@ def bind_model(
     """
     body, fitting = _prepare(choose_function(model, function), shapes)
     key = body.name, tuple(sorted(fitting.items())), id(body.graph)
-    return share(model, key, lambda: bind(body, OPS, fitting, Budget.of_model(model.size_bytes)))
+
+    def make() -> BoundFunction:
+        # What is made of a model binds most of its operations as they are.
+        known: dict[str, OpView] = share(None, (bind,), dict)
+        return bind(body, OPS, fitting, Budget.of_model(model.size_bytes), known)
+
+    return share(model, key, make)
 
 
 def share(model: Model | None, key: tuple[object, ...], make: Callable[[], _Made]) -> _Made:

@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from coremlscope.model.ir import StateType, TensorType, Value
+from coremlscope.model.ir import TensorType, Value
 from coremlscope.ops import has_traits
 from coremlscope.ops.control import trip_count
 from coremlscope.ops.traits import NO_TRAITS, Trait
 from coremlscope.ops.view import BoundGraph, BoundValue, OpView
 from coremlscope.planning.cost.latency.geometry import Geometry, geometry_of
 from coremlscope.planning.cost.latency.kinds import KernelKind, kind_of, moves_channels, shape_of
-from coremlscope.planning.cost.latency.norms import find_norms, over_maps
+from coremlscope.planning.cost.latency.norms import find_norms, over_maps, size_of, tensors_of
 
 
 class Kernel(msgspec.Struct, kw_only=True):
@@ -102,8 +102,8 @@ def _same_shape(view: OpView, name: str) -> bool:
 
 def _broadcasts(view: OpView, name: str) -> bool:
     """True where the other arguments are at most as large as the value called `name`."""
-    return all(_size(b) <= _size(view.outputs[0]) for b in _others(view, name)) and all(
-        _size(bound) == _size(view.outputs[0])
+    return all(size_of(b) <= size_of(view.outputs[0]) for b in _others(view, name)) and all(
+        size_of(bound) == size_of(view.outputs[0])
         for parameter, given in view.op.inputs.items()
         for argument, bound in zip(given, view.inputs[parameter], strict=True)
         if getattr(argument, "name", None) == name
@@ -188,7 +188,7 @@ class Fused:
         self.flows = tuple(
             Flow(makers[name].op.id, view.op.id, name, elements)
             for view in views
-            for name, elements in _tensors(view)
+            for name, elements in tensors_of(view)
             if name in makers and name not in kept
         )
 
@@ -231,7 +231,7 @@ class _Fuser:
         #: For each operation of a normalization, by id: all operations of it, in order.
         self.norms = {id_: members for members in norms.values() for id_ in members}
         for view in computing:
-            for name, _ in _tensors(view):
+            for name, _ in tensors_of(view):
                 self.users[name].append(view)
         for value in graph.graph.outputs:
             self.users[value.name].append(None)
@@ -293,14 +293,14 @@ class _Fuser:
             return self.place_norm(view, self.norms[view.op.id])
         if self.is_broadcast(view):
             return None
-        names = [name for name, _ in _tensors(view)]
+        names = [name for name, _ in tensors_of(view)]
         for name in names:
             chain = self.chains.get(name)
             if chain is None or chain.gives != name:
                 continue
             if self.is_gate(view, name):
                 chain.kernel.ops.append(view.op.id)
-                chain.kernel.gated += _size(view.outputs[0])
+                chain.kernel.gated += size_of(view.outputs[0])
                 chain.gate = view.op.outputs[0].name
                 return None
             if chain.gate in names or (len(self.users[name]) == 1 and _joins(chain.kernel, view, name)):
@@ -324,7 +324,7 @@ class _Fuser:
         """Begins the replacement of a part of a state, which moves this part alone."""
         chain = self.begin(view)
         if chain is not None:
-            size = _size(view.bound("update"))
+            size = size_of(view.bound("update"))
             chain.kernel.inputs = chain.kernel.outputs = chain.kernel.largest = size
             self.chains.pop(chain.gives, None)
         return chain
@@ -333,7 +333,7 @@ class _Fuser:
         """Begins a normalization at its last operation, with all before it."""
         if view.op.id != members[-1]:
             return None
-        size = sum(_size(value) for value in view.outputs)
+        size = sum(size_of(value) for value in view.outputs)
         kernel = Kernel(
             kind="map_norm" if self.wide.intersection(members) else "norm",
             ops=list(members),
@@ -372,13 +372,13 @@ class _Fuser:
     def join(self, chain: _Chain, view: OpView, name: str) -> None:
         kernel = chain.kernel
         kernel.ops.append(view.op.id)
-        for other, size in _tensors(view):
+        for other, size in tensors_of(view):
             if other not in (name, chain.gate) and other not in chain.read:
                 chain.read[other] = size
                 kernel.inputs += size
                 kernel.largest = max(kernel.largest, size)
         self.add_weights(kernel, view)
-        kernel.outputs = sum(_size(value) for value in view.outputs)
+        kernel.outputs = sum(size_of(value) for value in view.outputs)
         if kernel.kind in _MOVES and _has(view, Trait.TRANSPOSITION):
             kernel.kind = "channels" if kernel.kind != "layout" and moves_channels(view) else "layout"
         if _has(view, Trait.GATED):
@@ -391,8 +391,8 @@ class _Fuser:
     def begin(self, view: OpView) -> _Chain | None:
         if _is_relabel(view) or view.blocks:
             return None
-        read = dict(_tensors(view))
-        sizes = [_size(value) for value in view.outputs]
+        read = dict(tensors_of(view))
+        sizes = [size_of(value) for value in view.outputs]
         geometry = geometry_of(view)
         kernel = Kernel(
             kind=kind_of(view, geometry),
@@ -417,9 +417,9 @@ class _Fuser:
 
     def add_weights(self, kernel: Kernel, view: OpView) -> None:
         """Adds the constants of an operation; of a table from which rows are gathered, only these rows."""
-        gathered = sum(_size(value) for value in view.outputs) if _has(view, Trait.GATHER) else None
+        gathered = sum(size_of(value) for value in view.outputs) if _has(view, Trait.GATHER) else None
         for name, bound in _constants(view):
-            elements, type_ = _size(bound), bound.type
+            elements, type_ = size_of(bound), bound.type
             packed = self.packed.get(name)
             if (
                 elements > 1
@@ -490,8 +490,8 @@ def _attention(kernels: Sequence[Kernel], views_of: Mapping[str, OpView]) -> lis
 def _is_scores(scores: Kernel, softmax: Kernel, product: Kernel, views_of: Mapping[str, OpView]) -> bool:
     if scores.kind != "matmul" or softmax.kind != "softmax":
         return False
-    given = {name for name, _ in _tensors(views_of[softmax.ops[0]])}
-    taken = {name for name, _ in _tensors(views_of[product.ops[0]])}
+    given = {name for name, _ in tensors_of(views_of[softmax.ops[0]])}
+    taken = {name for name, _ in tensors_of(views_of[product.ops[0]])}
     made = {value.name for id_ in scores.ops for value in views_of[id_].op.outputs}
     passed = {value.name for id_ in softmax.ops for value in views_of[id_].op.outputs}
     return bool(made & given) and bool(passed & taken)
@@ -528,31 +528,12 @@ def _is_relabel(view: OpView) -> bool:
     return [d for d in before if d != 1] == [d for d in after if d != 1]
 
 
-def _size(value: BoundValue) -> int:
-    type_ = value.type.wrapped if isinstance(value.type, StateType) else value.type
-    return (type_.elements or 0) if isinstance(type_, TensorType) else 0
-
-
 def _element_bytes(view: OpView) -> int:
     for value in (*view.outputs, *(bound for given in view.inputs.values() for bound in given)):
         type_ = value.type
         if isinstance(type_, TensorType) and type_.dtype.bits:
             return max(type_.dtype.bits // 8, 1)
     return 2
-
-
-def _tensors(view: OpView) -> list[tuple[str, int]]:
-    """Names and sizes of the values that an operation reads at run time, each once."""
-    return view.remember(_tensors, lambda: _list_tensors(view))
-
-
-def _list_tensors(view: OpView) -> list[tuple[str, int]]:
-    found: dict[str, int] = {}
-    for parameter, given in view.op.inputs.items():
-        for argument, bound in zip(given, view.inputs[parameter], strict=True):
-            if isinstance(argument, Value) and bound.constant is None:
-                found[argument.name] = _size(bound)
-    return list(found.items())
 
 
 def _constants(view: OpView) -> Iterator[tuple[str, BoundValue]]:

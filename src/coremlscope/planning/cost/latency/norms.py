@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from coremlscope.model.ir import TensorType, Value
+from coremlscope.model.ir import StateType, TensorType, Value
 from coremlscope.ops import has_traits
 from coremlscope.ops.traits import Trait
-from coremlscope.ops.view import OpView
+from coremlscope.ops.view import BoundValue, OpView
 
 #: Operations between the reduction and the division, on one number per row.
 _ON_ROWS = (
@@ -49,6 +49,26 @@ def over_maps(view: OpView) -> bool:
     return sum(type_.shape[axis] != 1 for axis in axes) > 1
 
 
+def tensors_of(view: OpView) -> list[tuple[str, int]]:
+    """Names and sizes of the values that an operation reads at run time, each once."""
+    return view.remember(tensors_of, lambda: _list_tensors(view))
+
+
+def _list_tensors(view: OpView) -> list[tuple[str, int]]:
+    found: dict[str, int] = {}
+    for parameter, given in view.op.inputs.items():
+        for argument, bound in zip(given, view.inputs[parameter], strict=True):
+            if isinstance(argument, Value) and bound.constant is None:
+                found[argument.name] = size_of(bound)
+    return list(found.items())
+
+
+def size_of(value: BoundValue) -> int:
+    """Returns the elements of a tensor or state; 0 where they are not known before run time."""
+    type_ = value.type.wrapped if isinstance(value.type, StateType) else value.type
+    return (type_.elements or 0) if isinstance(type_, TensorType) else 0
+
+
 def _names(view: OpView) -> list[str]:
     """Names of the values that an operation reads at run time."""
     return [
@@ -72,7 +92,7 @@ class _Finder:
         self.order = {view.op.id: place for place, view in enumerate(views)}
         self.users: dict[str, int] = defaultdict(int)
         for view in views:
-            for name in set(_names(view)) if view.inputs else ():
+            for name, _ in tensors_of(view) if view.inputs else ():
                 self.users[name] += 1
 
     def root(self, name: str) -> str:

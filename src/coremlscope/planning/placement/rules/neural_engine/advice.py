@@ -198,7 +198,7 @@ def _late_slice(view: OpView, context: RuleContext) -> str:
 
 
 def _long_reduction(view: OpView, context: RuleContext) -> str:
-    limit = 192 if context.chip.neural_engine_generation <= 14 else 384
+    limit = 192 if context.neural_engine_generation <= 14 else 384
     shape = view.shape("x")
     lengths = [shape[axis] or 0 for axis in view.integers("axes", range(len(shape)))]
     return f"{max(lengths)} elements of one axis, {limit} is the limit" if max(lengths) >= limit else ""

@@ -142,7 +142,7 @@ def kernel_fix(view: OpView, context: RuleContext) -> str:
         return _PATCHES
     if all(size == 1 for size in (view.output_type().shape or ())[-len(sizes) :]):
         return _WHOLE
-    widest, highest = (13, 29) if context.chip.neural_engine_generation <= 13 else (15, 31)
+    widest, highest = (13, 29) if context.neural_engine_generation <= 13 else (15, 31)
     width, height = sizes[-1], sizes[-2] if len(sizes) > 1 else 1
     fixes = []
     if width <= 2 * widest - 1 and height <= 2 * highest - 1:

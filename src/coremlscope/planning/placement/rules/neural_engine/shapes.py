@@ -62,7 +62,7 @@ def _extent_before(view: OpView, context: RuleContext) -> str:
     if view.op.type == "add" and not view.is_known("x") and not view.is_known("y"):
         return ""
     spatial = dict.fromkeys("DHW", _WIDEST_BEFORE)
-    batch = _LARGEST_BATCH_BEFORE if context.chip.neural_engine_generation < 13 else _WIDEST
+    batch = _LARGEST_BATCH_BEFORE if context.neural_engine_generation < 13 else _WIDEST
     return _beyond(view, {"N": batch, "C": _WIDEST, **spatial})
 
 
@@ -73,7 +73,7 @@ def _transposed_extent(view: OpView, context: RuleContext) -> str:
 
 
 def _unknown_extent(view: OpView, context: RuleContext) -> str:
-    if context.facts.flexible_inputs and context.os.core_ml >= _FLEXIBLE:
+    if context.facts.flexible_inputs and context.core_ml >= _FLEXIBLE:
         return ""
     for name, type_ in run_time_tensors(view):
         if not type_.is_static:

@@ -72,7 +72,7 @@ def _fp32_input(view: OpView, context: RuleContext) -> str:
 
 def _is_taken_input(view: OpView, context: RuleContext) -> bool:
     """True for the cast of an input of the model, not of the result of another operation."""
-    if context.os.core_ml < _FP32_INPUTS_TAKEN or view.op.type != "cast":
+    if context.core_ml < _FP32_INPUTS_TAKEN or view.op.type != "cast":
         return False
     given = next(iter(view.op.inputs.get("x", ())), None)
     maker = context.producers.get(given.name) if isinstance(given, Value) else None
