@@ -213,7 +213,7 @@ class Binder:
             types = [_merge(i, d) for i, d in zip(inferred, declared, strict=False)]
             # Rules may look at the results' types while they fold.
             view.outputs = tuple(map(BoundValue, types))
-            if any(isinstance(t, TensorType) and (t.rank or 0) > _MOST_DIMENSIONS for t in types):
+            if any(len(getattr(t, "shape", None) or ()) > _MOST_DIMENSIONS for t in types):
                 raise CannotInfer(f"a result of more than {_MOST_DIMENSIONS} dimensions")
             constants = self._fold(spec, view)
         except (CannotInfer, CannotLower) as error:
@@ -231,9 +231,11 @@ class Binder:
 
     def _fold(self, spec: OpSpec, view: OpView) -> Sequence[Constant] | None:
         """Computes results before run time where the budget allows it; leaves others to run time."""
-        given = (bound.constant for arguments in view.inputs.values() for bound in arguments)
-        read = sum(effort_of(constant) for constant in given if constant is not None)
-        if spec.fold is None or not self._can_afford(read):
+        if spec.fold is None:
+            return None
+        given = [bound.constant for arguments in view.inputs.values() for bound in arguments]
+        read = sum([effort_of(constant) for constant in given if constant is not None])
+        if not self._can_afford(read):
             return None
         constants = spec.fold(view)
         if constants is None:

@@ -51,12 +51,12 @@ class DType(enum.Enum):
     @property
     def is_float(self) -> bool:
         """True for floating-point types."""
-        return self.value.startswith(("fp", "bf"))
+        return self in _FLOATS
 
     @property
     def is_int(self) -> bool:
         """True for signed and unsigned integers, including sub-byte ones; False for bool."""
-        return "int" in self.value
+        return self in _INTEGERS
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
@@ -111,6 +111,8 @@ _STORAGE: dict[DType, tuple[int, str]] = {
     DType.STRING: (0, "object"),
 }
 _BITS = {dtype: bits for dtype, (bits, _) in _STORAGE.items()}
+_FLOATS = frozenset(dtype for dtype in DType if dtype.value.startswith(("fp", "bf")))
+_INTEGERS = frozenset(dtype for dtype in DType if "int" in dtype.value)
 
 
 @functools.cache

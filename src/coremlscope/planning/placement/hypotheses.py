@@ -14,10 +14,16 @@ from coremlscope.planning.patterns.verdict import Reason, Verdict
 from coremlscope.planning.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost, named
 from coremlscope.planning.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.planning.placement.eligibility import Verdicts
-from coremlscope.planning.placement.place import PlacedFunction, graphs_of, path_costs, units_under
+from coremlscope.planning.placement.place import (
+    PlacedFunction,
+    count_switches,
+    graphs_of,
+    path_costs,
+    units_under,
+)
 from coremlscope.planning.placement.replan import replan
 from coremlscope.planning.placement.search import Costs, TransitionCosts
-from coremlscope.results.plan import EQUAL_COST_MS, TIE_MS, Choice, Hypothesis, PlannedOp, find_segments
+from coremlscope.results.plan import EQUAL_COST_MS, TIE_MS, Choice, Hypothesis, PlannedOp
 
 #: Fastest first, as people look for them.
 _ORDER: tuple[ComputeUnit, ...] = (NEURAL_ENGINE, GPU, CPU)
@@ -273,5 +279,5 @@ def _replanned(
         units=path,
         total_ms=total_ms,
         saved_ms=saved if abs(saved) > TIE_MS else 0.0,
-        switches=max(len(find_segments((id_, path.get(id_)) for id_ in ops)) - 1, 0),
+        switches=count_switches(map(path.get, ops)),
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -50,7 +51,13 @@ class PlacedFunction(msgspec.Struct, frozen=True):
 
     def switches(self, setting: ComputeUnits) -> int:
         """How often the plan changes its compute unit."""
-        return max(len(self.segments(setting)) - 1, 0)
+        return count_switches(op.choices[setting].unit for op in self.ops)
+
+
+def count_switches(units: Iterable[ComputeUnit | None]) -> int:
+    """Returns how often operations in order change their unit; see `find_segments`."""
+    known = [unit for unit in units if unit is not None]
+    return sum(map(operator.ne, known, known[1:]))
 
 
 def place(
@@ -93,6 +100,7 @@ def place(
     )
 
 
+_PLACES = {backend: place for place, backend in enumerate(BACKENDS)}
 #: The setting that uses a unit most: the CPU is always allowed.
 _EAGER: dict[ComputeUnit, ComputeUnits] = {"neural_engine": "cpu_and_ne", "gpu": "cpu_and_gpu"}
 
@@ -296,7 +304,7 @@ def _detours(route: Route, allowed: Sequence[tuple[Backend, ...]]) -> list[dict[
         for backend in backends:
             unit = UNIT_OF[backend]
             if unit != UNIT_OF[chosen]:
-                more = max(best[BACKENDS.index(backend)] - route.total_ms, 0.0)
+                more = max(best[_PLACES[backend]] - route.total_ms, 0.0)
                 extra[unit] = min(extra.get(unit, more), more)
         detours.append(extra)
     return detours

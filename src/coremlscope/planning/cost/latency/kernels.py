@@ -8,6 +8,7 @@ shortcut. The table `FUSIONS` defines which operations can be fused with which k
 from __future__ import annotations
 
 import copy
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -146,6 +147,7 @@ def takes_activations(kernel: Kernel) -> bool:
 
 
 _PARTS, _DENSE = Trait.UPDATE | Trait.SLICE, Trait.CONVOLUTION | Trait.LINEAR
+_OF_STATES = _PARTS | Trait.STATE_READ | Trait.STATE_WRITE
 
 
 class _Chain(msgspec.Struct):
@@ -313,6 +315,8 @@ class _Fuser:
 
         None of this copies it: what uses it reads it from the memory.
         """
+        if not _has(view, _OF_STATES):
+            return False
         if _has(view, Trait.STATE_READ):
             return True
         is_part = _has(view, _PARTS)
@@ -353,11 +357,12 @@ class _Fuser:
 
         Together they count as one activation.
         """
+        if not _has(view, Trait.GATE):
+            return False
         others = [user for user in self.users[name] if user is not view]
         mine = self.users[view.op.outputs[0].name] if view.op.outputs else []
         return (
-            _has(view, Trait.GATE)
-            and len(others) == 1 == len(mine)
+            len(others) == 1 == len(mine)
             and others[0] is mine[0] is not None
             and mine[0].op.type == "mul"
             and self.chains[name].kernel.kind in _MATRIX | _VECTOR
@@ -419,13 +424,11 @@ class _Fuser:
         """Adds the constants of an operation; of a table from which rows are gathered, only these rows."""
         gathered = sum(size_of(value) for value in view.outputs) if _has(view, Trait.GATHER) else None
         for name, bound in _constants(view):
-            elements, type_ = size_of(bound), bound.type
-            packed = self.packed.get(name)
-            if (
-                elements > 1
-                and isinstance(type_, TensorType)
-                and (type_.dtype.is_float or packed is not None)
-            ):
+            type_, packed = bound.type, self.packed.get(name)
+            if not isinstance(type_, TensorType) or not (type_.dtype.is_float or packed is not None):
+                continue
+            elements = size_of(bound)
+            if elements > 1:
                 read = elements if gathered is None else min(elements, gathered)
                 size = elements * type_.dtype.bits / 8 if packed is None else packed
                 kernel.weights += read
@@ -529,7 +532,7 @@ def _is_relabel(view: OpView) -> bool:
 
 
 def _element_bytes(view: OpView) -> int:
-    for value in (*view.outputs, *(bound for given in view.inputs.values() for bound in given)):
+    for value in itertools.chain(view.outputs, *view.inputs.values()):
         type_ = value.type
         if isinstance(type_, TensorType) and type_.dtype.bits:
             return max(type_.dtype.bits // 8, 1)
