@@ -36,7 +36,7 @@ _OTHER_WRITERS: Mapping[str, int] = {
     "src/coremlscope/base/processes/limits.py": 1,  # a setting of the kernel
     "src/coremlscope/measure/runner/request.py": 2,  # copies into a draft
     "src/coremlscope/studies/variants/study.py": 4,  # copies into a draft, and into a temporary folder
-    "src/coremlscope/studies/variants/coremltools_steps.py": 2,  # copies into a temporary folder
+    "src/coremlscope/studies/variants/coremltools_steps.py": 1,  # moves below a temporary folder
     # A ring is a memory mapping, and its log must survive the process at every moment.
     "src/coremlscope/dropin/tracing/ring.py": 2,
 }

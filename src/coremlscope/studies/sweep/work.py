@@ -124,7 +124,7 @@ def _make_variant(source: Path, name: str, folder: Path) -> Path:
         raise
     except Exception as error:  # coremltools and its libraries raise any exception
         raise EngineError(f"coremltools: {first_line(error)}", "choose another transform") from error
-    return target
+    return target if target.exists() else path  # no weight was compressed
 
 
 def _estimate(job: SweepJob, source: api.Source) -> tuple[Row, ...]:

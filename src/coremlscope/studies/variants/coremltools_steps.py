@@ -207,7 +207,7 @@ def transform_file(
     shared: SharedSteps | None = None,
     opening: Callable[[Path], Any] = open_for_coremltools,
 ) -> tuple[Sequence[str], Pictures | None]:
-    """Applies a transform to a model in a file, and writes the result.
+    """Applies a transform to a model in a file, and writes the result; nothing where no weight is compressed.
 
     Args:
         source: The file, as coremltools reads it.
@@ -596,11 +596,9 @@ _STEPS: Mapping[str, Callable[[Opened, Step, bool], None]] = {
 
 
 def save(opened: Opened, target: Path) -> None:
-    """Saves a model below a private folder, in place of an earlier one."""
+    """Saves a model below a private folder, in place of an earlier one; one without a change is not saved."""
     shutil.rmtree(target, ignore_errors=True)
     if opened.made is not None:
         opened.made.save(str(target))
-    elif opened.file.is_dir():
-        shutil.copytree(opened.file, target)
-    else:
-        shutil.copyfile(opened.file, target)
+    elif opened.file != opened.path:
+        shutil.move(opened.file, target)

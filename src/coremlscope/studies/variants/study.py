@@ -70,7 +70,7 @@ from coremlscope.runtime.execution.wiring import bodies_of, interface_of, wire
 from coremlscope.studies.variants.coremltools_steps import needs_coremltools, require_coremltools
 from coremlscope.studies.variants.evaluation import Question, write_samples
 from coremlscope.studies.variants.pool import VariantPool, worker_count
-from coremlscope.studies.variants.worker import VariantJob
+from coremlscope.studies.variants.worker import VariantJob, without_change
 
 #: Called with the title of what is done, the variants that are ready, and how many there will be.
 Progress = Callable[[str, int, int], None]
@@ -218,6 +218,8 @@ def apply_variant(
         # One process makes them one after the other: the variant is compared with the original.
         jobs = [job, msgspec.structs.replace(job, transform=chosen, target=made)]
         VariantPool(1).make(jobs, lambda _, answer: found.append(_or_raise(answer)))
+        if not made.exists():
+            raise UnsupportedModelError(found[-1].failure, found[-1].hint)
         if is_network:
             write_file(target, made.read_bytes())
         else:
@@ -567,14 +569,7 @@ def _with_remark(variant: Variant, transform: Transform | None, original: Varian
     known = (original.weights_bytes, original.storage)
     if not is_compression or variant.failure or (variant.weights_bytes, variant.storage) != known:
         return variant
-    return Variant(
-        name=variant.name,
-        title=variant.title,
-        notes=variant.notes,
-        failure="no weight was compressed",
-        hint="small weights, and those of other operations, stay as they are",
-        seconds=variant.seconds,
-    )
+    return without_change(variant)
 
 
 def _effort(transform: Transform | None) -> int:

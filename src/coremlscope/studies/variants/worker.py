@@ -98,6 +98,8 @@ def make_variant(job: VariantJob, folder: Path, shared: SharedSteps | None = Non
         notes=tuple(notes),
         seconds=time.monotonic() - started,
     )
+    if not target.exists():
+        return without_change(known)
     question = job.question
     if pictures is not None:
         question = _on_pictures(job, pictures, folder)
@@ -106,6 +108,18 @@ def make_variant(job: VariantJob, folder: Path, shared: SharedSteps | None = Non
     if pruned:
         made = msgspec.structs.replace(made, notes=(*made.notes, *_on_sparsity(target, pruned[0].percent)))
     return made
+
+
+def without_change(variant: Variant) -> Variant:
+    """Returns a variant whose weights are those of the original as one that was not made."""
+    return Variant(
+        name=variant.name,
+        title=variant.title,
+        notes=variant.notes,
+        failure="no weight was compressed",
+        hint="small weights, and those of other operations, stay as they are",
+        seconds=variant.seconds,
+    )
 
 
 def _on_pictures(job: VariantJob, pictures: Pictures, folder: Path) -> Question:
