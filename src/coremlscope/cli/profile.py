@@ -121,7 +121,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.measure.embedded.process import started_early
 
     engine = arguments.engine or ("coreml" if sys.platform == "darwin" else ENGINES[0][0])
-    is_embedded = not is_on_device(arguments) and any(engine == name for name, *_ in ENGINES)
+    is_embedded = not is_on_device(arguments) and engine not in ("coreml", "coreai")
     with started_early(is_embedded), progress_line(not arguments.quiet) as progress:
         from coremlscope import api
         from coremlscope.reports.json import render_values

@@ -66,7 +66,7 @@ def call_isolated(
         LimitError: A limit was reached.
         KeyboardInterrupt: Ctrl-C.
     """
-    process = EngineProcess(command)
+    process = take_process(command)
     try:
         reply = ProcessReply(progress)
         if started is not None:
