@@ -1,4 +1,4 @@
-"""Weights that are compressed here are equal to those that coremltools compresses."""
+"""What is compressed or made float16 here is equal to what coremltools makes."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ _JOINT = ("prune-50+int8", "prune-75+palettize-4", "palettize-4+int8-tensor", "p
 _CASES = (
     *(("fp16", name) for name in (*_SINGLE, *_JOINT)),
     *(("fp32", name) for name in ("int8", "palettize-4", "prune-50", "prune-50+int8")),
+    *(("fp32", name) for name in ("fp16", "fp16+int4", "fp16+palettize-4")),
+    *(("numbers", name) for name in ("fp16", "fp16+prune-50")),
     *(("shared", name) for name in ("int8", "int8-tensor", "int4-block-32", "palettize-4")),
 )
 
@@ -52,6 +54,12 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             y = mb.reshape(x=y, shape=[-1, 34])
             y = mb.matmul(x=y, y=_weight(64, 34), transpose_y=True)
             y = mb.matmul(x=mb.matmul(x=y, y=_weight(64, 160)), y=_weight(160, 64))
+            if kind == "numbers":
+                # Small and infinite ones, an input that is read twice, and an output that is read inside.
+                y = mb.real_div(x=y, y=mb.add(x=mb.reduce_sum(x=x, keep_dims=False), y=np.float32(1e-9)))
+                mask = np.where(np.arange(64) > 60, -np.inf, 0).astype(np.float32)
+                first = mb.softmax(x=mb.add(x=y, y=mask), axis=-1, name="first")
+                return first, mb.mul(x=first, y=np.float32(0.1), name="second")
             if kind == "shared":
                 y = mb.linear(x=mb.matmul(x=y, y=_weight(64, 64)), weight=_weight(64, 64))
             return mb.add(x=y, y=mb.reduce_sum(x=_weight(5000), axes=[0]), name="y")
@@ -60,7 +68,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             program,
             convert_to="mlprogram",
             minimum_deployment_target=ct.target.iOS15,
-            compute_precision=ct.precision.FLOAT32 if kind == "fp32" else ct.precision.FLOAT16,
+            compute_precision=ct.precision.FLOAT32 if kind in ("fp32", "numbers") else ct.precision.FLOAT16,
             skip_model_load=True,
         )
         path = folder / f"{kind}.mlpackage"
@@ -112,16 +120,30 @@ def test_weights_are_those_of_coremltools(
     assert not needs_coremltools(transform, container.read(source))
     own = _made(source, transform, tmp_path / "own")
     monkeypatch.setattr(coremltools_steps, "is_compressible", lambda *_: False)
+    monkeypatch.setattr(coremltools_steps, "can_be_halved", lambda *_: False)
     assert own == _made(source, transform, tmp_path / "other")
 
 
-@pytest.mark.parametrize(
-    "name", ["palettize-4+int8", "int8+palettize-4", "prune-50+fp16+int8", "fp16", "ios18"]
-)
+@pytest.mark.parametrize("name", ["palettize-4+int8", "int8+palettize-4", "prune-50+fp16+int8", "ios18"])
 def test_coremltools_applies_what_is_more_than_one_compression(
     name: str, sources: Callable[[str], Path]
 ) -> None:
     assert needs_coremltools(parse_transform(name), container.read(sources("fp16")))
+
+
+def test_numbers_beyond_float16_are_left_to_coremltools(tmp_path: Path) -> None:
+    @mb.program(input_specs=[mb.TensorSpec(shape=(1, 8))], opset_version=ct.target.iOS16)
+    def program(x: Any) -> Any:
+        return mb.mul(x=x, y=np.float32(1e5))
+
+    model = ct.convert(
+        program,
+        minimum_deployment_target=ct.target.iOS16,
+        compute_precision=ct.precision.FLOAT32,
+        skip_model_load=True,
+    )
+    model.save(str(tmp_path / "m.mlpackage"))
+    assert needs_coremltools(parse_transform("fp16"), container.read(tmp_path / "m.mlpackage"))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

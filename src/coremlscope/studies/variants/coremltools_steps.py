@@ -34,6 +34,7 @@ from coremlscope.studies.variants.compression import (
     needs_scikit_learn,
     palettizing_remarks,
 )
+from coremlscope.studies.variants.half_precision import can_be_halved, with_half_precision
 
 #: In the order of coremltools' own pipelines; what they remove becomes dead code.
 _TIDYING = (
@@ -165,8 +166,8 @@ class Opened:
             self.model, self.notes = known[0], list(known[1])
         else:
             change()
-            if self.shared is not None:
-                self.shared.keep(applied, self.model, self.notes)
+            if self.shared is not None and self.made is not None:
+                self.shared.keep(applied, self.made, self.notes)
         self.applied = applied
 
 
@@ -245,6 +246,7 @@ def needs_coremltools(transform: Transform, model: Model) -> bool:
     """Returns whether coremltools applies a transform to a model; others are applied here."""
     is_raised = model.spec_version < IOS_16
     own = {"image-inputs", *REWRITES} - ({"fp16-io"} if is_raised else set())
+    own |= {"fp16"} if can_be_halved(model) else set()
     compressing = _compressing(transform)
     rest = [step for step in transform.steps if step.kind not in own and step not in compressing]
     return bool(rest) or (bool(compressing) and not is_compressible(model, compressing))
@@ -294,7 +296,11 @@ def apply_transform(opened: Opened, transform: Transform) -> None:
 
 
 def _compute_in_fp16(opened: Opened, step: Step, joint: bool) -> None:
-    if opened.is_network:
+    program = opened.program
+    if can_be_halved(program):
+        opened.program = with_half_precision(program)
+        return
+    if program.content.is_network:
         _quantize_network(opened, 16, "linear")
         return
     from coremltools.converters.mil.mil.passes.defs.quantization import add_fp16_cast
