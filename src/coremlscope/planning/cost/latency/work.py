@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import repeat
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,7 +20,6 @@ from coremlscope.devices.unit import CPU, ComputeUnit
 from coremlscope.planning.cost.latency.geometry import Geometry
 from coremlscope.planning.cost.latency.kernels import Flow, Kernel
 from coremlscope.planning.cost.latency.table import Floats, KernelTable
-from coremlscope.results.plan import find_segments
 
 #: Cuts a kernel into those of groups of its operations.
 Cut = Callable[[Kernel, Sequence[Sequence[str]]], Sequence[Kernel]]
@@ -72,47 +70,45 @@ def place_kernels(
         table: The kernels as a table, if many plans share it.
         converted_bytes: Bytes of inputs and outputs that are converted to or from half precision.
     """
-    segments = find_segments(walk)
-    home = {id_: place for place, segment in enumerate(segments) for id_ in segment.ops}
-    if len(home) < len(walk):
-        # Operations without a unit run with those before them.
-        last = 0
-        for id_, _ in walk:
-            last = home.setdefault(id_, last)
+    # The segments of `find_segments`; operations without a unit run with those before them.
+    home: dict[str, int] = {}
+    units: list[ComputeUnit] = []
+    place = 0
+    for id_, unit in walk:
+        if unit is not None and (not units or units[-1] != unit):
+            place = len(units)
+            units.append(unit)
+        home[id_] = place
 
     @cache
     def steps_of() -> dict[str, int]:
         return {id_: kernel.steps for kernel in kernels for id_ in kernel.ops}
 
-    placed = list(_place_each(kernels, home, len(segments), cut))
-    idle = set(range(len(segments))).difference([segment for segment, _, _ in placed])
-    placed += [_Placed(place, -1, _start(segments[place].ops, steps_of())) for place in idle]
-    placed.sort(key=_segment_of)
-    rows, is_whole = _rows(kernels, placed, table)
-    steps = np.array([kernel.steps for _, _, kernel in placed], dtype=np.float64)
-    units = [*(segment.unit for segment in segments), CPU]
+    placed = list(_place_each(kernels, home, len(units), cut))
+    for idle in set(range(len(units))).difference([segment for segment, _, _ in placed]):
+        ops = [id_ for id_, unit in walk if unit is not None and home[id_] == idle]
+        placed.append((idle, -1, _start(ops, steps_of())))
+    placed.sort(key=operator.itemgetter(0))
+    segments, parts_of, parts = zip(*placed, strict=True) if placed else ((), (), ())
+    rows, is_whole = _rows(kernels, parts_of, parts, table)
+    steps = np.array([kernel.steps for kernel in parts], dtype=np.float64)
+    switches = max(len(units) - 1, 0)
+    units.append(CPU)
     return Work(
         table=rows,
         steps=steps,
-        units=tuple([units[segment] for segment, _, _ in placed]),
-        kernels=tuple([kernel for _, _, kernel in placed]),
-        parts_of=() if is_whole else tuple([part_of for _, part_of, _ in placed]),
-        switches=max(len(segments) - 1, 0),
-        returns=_returns([segment for segment, _, _ in placed], units, steps),
+        units=tuple([units[segment] for segment in segments]),
+        kernels=parts,
+        parts_of=() if is_whole else parts_of,
+        switches=switches,
+        returns=_returns(segments, units, steps),
         moved=_moved(flows, home, units, steps_of),
         converted_bytes=converted_bytes,
     )
 
 
-class _Placed(NamedTuple):
-    """A kernel in a segment, and the whole kernel that it is a part of."""
-
-    segment: int
-    part_of: int
-    kernel: Kernel
-
-
-_segment_of = operator.attrgetter("segment")
+#: A segment, the whole kernel of which a kernel in it is a part, and that kernel.
+_Placed = tuple[int, int, Kernel]
 
 
 def _place_each(
@@ -123,21 +119,22 @@ def _place_each(
         ops = kernel.ops
         first = home.get(ops[0]) if ops else None
         if first is not None and (len(ops) == 1 or len(set(map(home.get, ops))) == 1):
-            yield _Placed(first, place, kernel)
+            yield first, place, kernel
             continue
         groups = _groups(kernel.ops, home, last)
         pieces = [kernel] if len(groups) == 1 or cut is None else cut(kernel, list(groups.values()))
         for piece in pieces:
-            yield _Placed(home.get(piece.ops[0], last) if piece.ops else last, place, piece)
+            yield home.get(piece.ops[0], last) if piece.ops else last, place, piece
 
 
 def _rows(
-    kernels: Sequence[Kernel], placed: Sequence[_Placed], table: KernelTable | None
+    kernels: Sequence[Kernel], parts_of: Sequence[int], parts: Sequence[Kernel], table: KernelTable | None
 ) -> tuple[KernelTable, bool]:
     """Returns the table of placed kernels, and whether it is that of the whole ones in their order."""
-    extra = [kernel for _, part_of, kernel in placed if part_of < 0 or kernel is not kernels[part_of]]
+    pairs = list(zip(parts_of, parts, strict=True))
+    extra = [part for part_of, part in pairs if part_of < 0 or part is not kernels[part_of]]
     beyond = {id(kernel): len(kernels) + place for place, kernel in enumerate(extra)}
-    order = [beyond.get(id(kernel), part_of) for _, part_of, kernel in placed]
+    order = [beyond.get(id(part), part_of) for part_of, part in pairs]
     whole = KernelTable.of(kernels) if table is None else table
     if order == list(range(len(kernels))):
         return whole, True
