@@ -133,10 +133,13 @@ class _Halving:
         )
         #: The values in float16 that stand for others, by name.
         self._halves: dict[str, Value] = {}
+        #: The casts of outputs.
+        self._casts: dict[str, Op] = {}
 
     def function(self) -> Function:
         """Returns the function in float16, without constants that nothing reads."""
         ops = [made for op in self._function.graph.ops for made in self._changed(op)]
+        ops += reversed(self._casts.values())  # where coremltools leaves them
         read = {
             one.name
             for op in ops
@@ -153,6 +156,8 @@ class _Halving:
             yield self._const(op, op.constant)
             return
         if op.type == _CLASSIFY:
+            names = {one.name for several in op.inputs.values() for one in several if isinstance(one, Value)}
+            yield from (self._casts.pop(name) for name in list(self._casts) if name in names)
             yield op
             return
         if op.type == "cast" and op.outputs[0].name not in self._outputs:
@@ -175,7 +180,7 @@ class _Halving:
         yield replace(op, inputs=inputs, outputs=outputs)
         for half, single in zip(outputs, op.outputs, strict=True):
             if half != single and single.name in self._outputs:
-                yield _cast(half, single, "fp32")
+                self._casts[single.name] = _cast(half, single, "fp32")
 
     def _const(self, op: Op, known: Constant) -> Op:
         if not _is_single(known.type):
