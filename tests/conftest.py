@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from coremlscope.base.module_hooks import after_import
+from coremlscope.model.ir import Model
 
 # Nothing is asserted on time, which is that of a busy machine.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -145,6 +146,29 @@ def _preloading() -> Iterator[None]:
     from tests.support.preloaded import preloading
 
     with preloading():
+        yield
+
+
+@pytest.fixture(scope="module")
+def _read_once() -> Iterator[None]:
+    """Reads and binds a model once for all tests of a module, which change no model."""
+    from coremlscope.formats import container
+    from coremlscope.runtime.execution.binding import sharing_bindings
+
+    whole = container.read
+
+    @functools.cache
+    def read(source: str, _place: str) -> Model:
+        return whole(source)
+
+    def read_again(source: str | os.PathLike[str] | bytes) -> Model:
+        # A model knows the path that it was read from as it was given.
+        return (
+            whole(source) if isinstance(source, bytes) else read(os.fspath(source), os.path.realpath(source))
+        )
+
+    with pytest.MonkeyPatch.context() as patch, sharing_bindings():
+        patch.setattr(container, "read", read_again)
         yield
 
 

@@ -58,6 +58,7 @@ def test_there_are_a_hundred() -> None:
     assert len({row.values[1]["model"] for row in _ROWS}) == 10
 
 
+@pytest.mark.usefixtures("_read_once")
 @pytest.mark.skipif(not _CORPUS.is_dir(), reason="the corpus is absent")
 @pytest.mark.parametrize(("question", "row"), _ROWS)
 def test_the_answer_is_a_line_of_a_screen(

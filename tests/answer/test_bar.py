@@ -31,6 +31,7 @@ def _corpus() -> Iterator[Path]:
             yield path
 
 
+pytestmark = pytest.mark.usefixtures("_read_once")
 _SAMPLE = list(itertools.islice(_corpus(), 0, None, 12))
 
 

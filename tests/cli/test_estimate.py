@@ -12,6 +12,8 @@ from coremlscope.devices import SETTINGS, all_chips
 from coremlscope.devices.catalog import DEFAULT_DEVICES
 from coremlscope.results.profile import Profile, read_profiles
 
+pytestmark = pytest.mark.usefixtures("_read_once")
+
 
 def estimated(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[dict]:
     assert main(["estimate", *map(str, arguments), "--json", "-"]) == 0

@@ -13,6 +13,8 @@ from coremlscope.devices import find_device
 from coremlscope.measure.coreml.plan import PlansOfModel
 from coremlscope.results.profile import Profile
 
+pytestmark = pytest.mark.usefixtures("_read_once")
+
 
 def planned(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict:
     assert main(["plan", *map(str, arguments), "--json", "-"]) == 0

@@ -30,6 +30,8 @@ from tests.support.converted_models import mlp, text_classifier
 from tests.support.ir_models import array_feature
 from tests.support.pipelines import image_feature, pipeline, scene_print, tripler
 
+pytestmark = pytest.mark.usefixtures("_read_once")
+
 
 def verdicts(report: GateReport) -> dict[str, str]:
     return {one.kind: one.verdict for model in report.models for one in model.checks}
