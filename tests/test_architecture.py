@@ -168,25 +168,19 @@ with contextlib.redirect_stdout(io.StringIO()):
 
 
 @pytest.mark.parametrize(
-    ("module", "unneeded"),
+    ("modules", "unneeded"),
     [
-        (
-            "run",
-            ("importlib.metadata", "pyarrow", "coremlscope.interop.listing", "coremlscope.planning.forecast"),
-        ),
-        ("child", ("coremlscope.interop",)),
+        ("studies.sweep.run", ("importlib.metadata", "pyarrow", "coremlscope.planning.forecast")),
+        ("studies.sweep.child", ("coremlscope.measure.coreml",)),
+        ("api.sources, coremlscope.measure.embedded.isolated", ("coremlscope.runtime.execution.pipeline",)),
     ],
 )
-def test_processes_of_a_sweep_import_only_what_they_need(module: str, unneeded: tuple[str, ...]) -> None:
-    of_others = (
-        "asyncio",
-        "onnx",
-        "onnxruntime",
-        "coremlscope.ops.lower",
-        "coremlscope.planning.onnxruntime",
-    )
-    unneeded = (*unneeded, *of_others, "coremlscope.measure.coreml", "coremlscope.studies.variants")
-    assert _imported(f"import coremlscope.studies.sweep.{module}", unneeded) == []
+def test_processes_of_long_commands_import_only_what_they_need(
+    modules: str, unneeded: tuple[str, ...]
+) -> None:
+    of_others = ("asyncio", "onnx", "onnxruntime", "coremlscope.interop.listing", "coremlscope.ops.lower")
+    unneeded = (*unneeded, *of_others, "coremlscope.planning.onnxruntime", "coremlscope.studies.variants")
+    assert _imported(f"import coremlscope.{modules}", unneeded) == []
 
 
 def _imported(code: str, names: Sequence[str]) -> list[str]:

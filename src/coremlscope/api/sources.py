@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 import msgspec.structs
@@ -20,8 +20,6 @@ from coremlscope.describe.comparison.profiles import (
     label_subjects,
 )
 from coremlscope.measure.contract import MeasuredModel, Measurer, Progress, resolve_settings
-from coremlscope.measure.embedded.isolated import IsolatedMeasurer
-from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.measure.partial import ends_work, interrupted, is_interrupted
 from coremlscope.model.ir import Model
 from coremlscope.planning.answer.comparison import compare_judged, judge_plans
@@ -31,6 +29,10 @@ from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile, exit_code_of
 from coremlscope.runtime.engines.host import power_mode
 from coremlscope.runtime.execution.sequence_lengths import length_findings
+
+if TYPE_CHECKING:
+    from coremlscope.measure.embedded.isolated import IsolatedMeasurer
+    from coremlscope.measure.embedded.measurer import EngineMeasurer
 
 #: The id of the finding that says that a part of the work failed.
 FAILED = "failed"

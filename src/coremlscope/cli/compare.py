@@ -146,7 +146,6 @@ def _run(arguments: argparse.Namespace) -> int:
         return _compare_recordings(arguments)
     from coremlscope import api
     from coremlscope.results.profile import exit_code_of
-    from coremlscope.studies.migration import add_agreements
 
     if not any(map(is_onnx, arguments.sources)):
         check_no_provider(arguments)
@@ -165,7 +164,10 @@ def _run(arguments: argparse.Namespace) -> int:
             **measurement_options(arguments),
         )
     exit_code = exit_code_of(made) or comparison.exit_code
-    comparison = add_agreements(comparison, shapes=dict(arguments.shape), seed=arguments.seed)
+    if any(one.work is not None for one in comparison.differences):
+        from coremlscope.studies.migration import add_agreements
+
+        comparison = add_agreements(comparison, shapes=dict(arguments.shape), seed=arguments.seed)
     if len(comparison.profiles) == len(arguments.sources):
         of_onnx = tuple(
             with_providers(profile, path, arguments, arguments.device)

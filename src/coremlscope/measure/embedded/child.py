@@ -12,10 +12,10 @@ import os
 import pickle
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import msgspec.structs
@@ -23,6 +23,10 @@ import msgspec.structs
 from coremlscope.base.processes.channel import jobs, send, send_error
 from coremlscope.base.processes.limits import end_with_parent, hold_to_limits, peak_memory_bytes
 from coremlscope.base.writing import write_draft
+
+if TYPE_CHECKING:
+    from coremlscope.measure.contract import Progress
+    from coremlscope.results.measurement import Settings
 
 #: Seconds between messages: more would take processors from the engine.
 _EVERY_S = 0.25
@@ -69,6 +73,26 @@ def main() -> int:
         report.flush()
         send_error(error)
     return 0
+
+
+def time_files(
+    files: Sequence[Path],
+    settings: Sequence[Settings],
+    inputs: Mapping[str, Any],
+    threads: int | None,
+    engine: str,
+    progress: Progress | None = None,
+) -> list[list[tuple[float, ...]]]:
+    """Reads models, and times them as `time_interleaved` does."""
+    from coremlscope.formats import container
+    from coremlscope.measure.embedded.interleaved import time_interleaved
+    from coremlscope.runtime.engines import engine as find_engine
+
+    models = [container.read(file) for file in files]
+    chosen = find_engine(engine)
+    return time_interleaved(
+        models, settings, inputs=inputs, threads=threads, engine=chosen, progress=progress
+    )
 
 
 def measure(

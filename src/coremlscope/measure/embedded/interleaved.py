@@ -76,24 +76,6 @@ def time_interleaved(
     return taken
 
 
-def time_files(
-    files: Sequence[Path],
-    settings: Sequence[Settings],
-    inputs: Mapping[str, Any],
-    threads: int | None,
-    engine: str,
-    progress: Progress | None = None,
-) -> list[list[tuple[float, ...]]]:
-    """Reads models, and times them as `time_interleaved` does."""
-    from coremlscope.formats import container
-
-    models = [container.read(file) for file in files]
-    chosen = default_engine(engine)
-    return time_interleaved(
-        models, settings, inputs=inputs, threads=threads, engine=chosen, progress=progress
-    )
-
-
 class _Runner(msgspec.Struct, frozen=True):
     executable: Runnable
     tensors: Mapping[str, Array]

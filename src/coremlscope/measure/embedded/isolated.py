@@ -139,10 +139,12 @@ class IsolatedMeasurer:
             "threads": self.threads,
             "engine": self.engine,
         }
-        from coremlscope.measure.embedded.interleaved import time_files
-
         taken: list[list[tuple[float, ...]]] = call_isolated(
-            time_files, arguments, limits=self.limits, progress=progress or _ignore, command=self.command
+            engine_child.time_files,
+            arguments,
+            limits=self.limits,
+            progress=progress or _ignore,
+            command=self.command,
         )
         return taken
 
