@@ -254,16 +254,18 @@ def _quantize(step: Step, weight: _Weight) -> None:
     divided = [
         part for size, count in zip(numbers.shape, counts, strict=True) for part in (count, size // count)
     ]
-    shaped = numbers.reshape(divided)
+    # NumPy computes in float32 with numbers of float16, one by one.
+    shaped = numbers.reshape(divided).astype(np.float32)
     largest = (1 << step.bits - 1) - 1
     within = tuple(range(1, 2 * numbers.ndim, 2))
     with np.errstate(all="ignore"):
         most = np.maximum(
             np.abs(np.amin(shaped, axis=within, keepdims=True)),
             np.abs(np.amax(shaped, axis=within, keepdims=True)),
-        )
+        ).astype(numbers.dtype)
         scale = (most - -most) / (largest - -largest)
-        rounded = np.clip(np.round(shaped / scale), -largest, largest)
+        shaped /= scale.astype(np.float32)
+        rounded = np.clip(np.round(shaped.astype(numbers.dtype).astype(np.float32)), -largest, largest)
         weight.data = rounded.reshape(numbers.shape).astype(np.int8)
     weight.scale, weight.bits = scale.astype(numbers.dtype).reshape(counts), step.bits
 
