@@ -196,7 +196,7 @@ def list_layers(source: Source) -> Sequence[Source]:
     """Returns the expression of each layer where a source is an expression of several; else the source."""
     from coremlscope.formats.container import path_of
 
-    if isinstance(source, (bytes, Model)) or path_of(source).exists():
+    if isinstance(source, (bytes, Model)) or os.path.lexists(path_of(source)):
         return [source]
     from coremlscope.formats.expressions.parsing import is_expression
 
