@@ -130,7 +130,7 @@ print([name for name in sys.modules if name.startswith((
 #: What no short command imports: engines, what measures, and what reads and plans models of other kinds.
 _OF_OTHERS = (
     *("asyncio", "email", "google.protobuf.json_format", "hashlib", "importlib.metadata", "ml_dtypes"),
-    *("multiprocessing", "onnx", "onnxruntime", "subprocess", "tempfile", "tomllib", "uvicorn"),
+    *("multiprocessing", "onnx", "onnxruntime", "subprocess", "tempfile", "uvicorn"),
     *("zipfile", "coremlscope.api.sources", "coremlscope.describe.swift", "coremlscope.dropin"),
     *("coremlscope.formats.aimodel", "coremlscope.formats.archives", "coremlscope.formats.bundles"),
     *("coremlscope.formats.compiled.folder", "coremlscope.formats.expressions"),
@@ -149,7 +149,7 @@ _UNNEEDED: Mapping[str, tuple[str, ...]] = {
     "plan MODEL --device m1": ("coremlscope.describe.comparison",),
     "estimate MODEL --device m1": ("coremlscope.describe.comparison",),
     "devices": ("numpy", "google.protobuf", "coremlscope.planning"),
-    "ops": ("numpy", "google.protobuf"),
+    "ops": ("numpy", "google.protobuf", "tomllib"),
     "rules": ("numpy", "google.protobuf"),
 }
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from coremlscope.base.tables import read_tables
-
 #: The numbers that a file may state, by part of the chip.
 _FACTS: Mapping[str, frozenset[str]] = {
     "cpu": frozenset(
@@ -37,10 +35,12 @@ def chip_tables() -> tuple[Mapping[str, Any], ...]:
     Raises:
         ValueError: A file is not one of a chip; the text names it.
     """
+    import tomllib
+
     found = []
     for file in Path(__file__).with_name("chips").iterdir():
         if file.name.endswith(".toml"):
-            table = read_tables(file.read_text(encoding="utf-8"))
+            table = tomllib.loads(file.read_text(encoding="utf-8"))
             if problem := next(check_chip(table), ""):
                 raise ValueError(f"{file.name}: {problem}")
             found.append(table)

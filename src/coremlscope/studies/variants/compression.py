@@ -311,12 +311,14 @@ def _palettize(step: Step, weights: Sequence[_Weight]) -> bool:
 
 
 def _cluster(groups: Sequence[Array], bits: int) -> Iterator[tuple[Array, Array]] | None:
-    """Returns the table and the flat indices of each array; None where rounding decides."""
+    """Returns the table and flat indices of each array; None for float32, and where rounding decides."""
     own = [
         place for place, one in enumerate(groups) if one.size >= _OWN_CLUSTERING and one.dtype == np.float16
     ]
     if len(own) < len(groups) and not has_scikit_learn():
         raise needs_scikit_learn("tables for float32 weights")
+    if any(one.dtype != np.float16 for one in groups):
+        return None
     clusters = dict(zip(own, cluster_values([groups[place] for place in own], bits), strict=True))
     if None in clusters.values():
         return None
@@ -324,7 +326,7 @@ def _cluster(groups: Sequence[Array], bits: int) -> Iterator[tuple[Array, Array]
 
 
 def _cluster_others(group: Array, bits: int) -> tuple[Array, Array]:
-    """Clusters small arrays, and those in float32, as coremltools does."""
+    """Clusters a small array as coremltools does."""
     from sklearn.cluster import KMeans  # type: ignore[import-not-found, unused-ignore]
 
     count = min(group.size, 1 << bits)

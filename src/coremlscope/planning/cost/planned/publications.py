@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from coremlscope.base.tables import read_tables
 from coremlscope.devices.catalog import find_device
 from coremlscope.devices.chip import Chip
 from coremlscope.devices.release import OSRelease
@@ -131,9 +130,11 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True):
 @functools.cache
 def publications() -> tuple[Publication, ...]:
     """Returns all publications, by file name."""
+    import tomllib
+
     folder = Path(__file__).with_name("published")
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".toml")), key=lambda f: f.name)
-    return tuple(_publication(read_tables(file.read_text(encoding="utf-8"))) for file in files)
+    return tuple(_publication(tomllib.loads(file.read_text(encoding="utf-8"))) for file in files)
 
 
 def _publication(table: Mapping[str, Any]) -> Publication:
