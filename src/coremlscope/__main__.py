@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from types import FrameType
 
 _INTERRUPTED, _OF_SIGNALS = 130, 128
-#: Python searches for unreachable cycles so often: modules, and the objects of a model, live until the end.
-_ALLOCATIONS = 200_000
 
 
 def main() -> int:
@@ -23,7 +21,7 @@ def main() -> int:
     Returns:
         The exit code; 143 after SIGTERM, 129 after SIGHUP.
     """
-    gc.set_threshold(_ALLOCATIONS)
+    gc.disable()  # until the verb is known: modules live until the end.
     from coremlscope.base.writing import open_standard_streams
 
     open_standard_streams()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -247,6 +248,17 @@ def script(tmp_path: Path) -> Path:
     )
     (tmp_path / "helper_of_script.py").write_text("WORD = 'found'\n")
     return path
+
+
+def test_run_leaves_the_collector_of_the_program_alone(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import gc; print(gc.isenabled(), gc.get_threshold())\n")
+    commands = ([], ["-m", "coremlscope", "run"])
+    plain, ours = (
+        subprocess.run([sys.executable, *one, str(script)], check=True, capture_output=True).stdout
+        for one in commands
+    )
+    assert ours == plain
 
 
 @pytest.mark.parametrize(("word", "code"), [("--help", 0), ("fail", 1), ("leave", 7), ("speak", 1)])

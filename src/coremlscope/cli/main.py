@@ -32,9 +32,9 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 VERBS: tuple[str, ...] = tuple(name for group in GROUPS.values() for name in group)
 #: The model without a verb, and the module of a verb whose name is a word of Python.
 _ANSWER, _MODULES = "answer", {"import": "importing"}
-#: Verbs that plan and end, and after how many allocations Python searches for unreachable cycles in these:
-#: the objects of a model live until the end.
-_PLANNING, _ALLOCATIONS = (_ANSWER, "plan", "estimate"), 200_000
+#: Verbs that live on or run a program, and after how many allocations Python searches for unreachable cycles
+#: in the others: the objects of a model live until the end.
+_LASTING, _ALLOCATIONS = ("run", "serve", "mcp"), 200_000
 
 _DESCRIPTION = "Says how fast Core ML models are on Apple devices, where the time goes, and what to change."
 #: What people ask, and what they type then.
@@ -160,8 +160,9 @@ def _run(given: list[str], known: argparse.Namespace) -> int:
     if rest:
         chosen.refuse(rest[0])
     _check_outputs(known)
-    if name in _PLANNING:
+    if name not in _LASTING:
         gc.set_threshold(_ALLOCATIONS)
+    gc.enable()
     if known.debug:
         import logging
 
