@@ -9,7 +9,7 @@ import pytest
 
 from coremlscope.devices import UNITS, find_device
 from coremlscope.model.ir import DType
-from coremlscope.ops import OPS
+from coremlscope.ops import OPS, traits_of
 from coremlscope.ops.bind import BoundFunction, bind
 from coremlscope.ops.emit import Lowering, Tensor
 from coremlscope.ops.infer import same_as
@@ -17,7 +17,7 @@ from coremlscope.ops.lower import lower
 from coremlscope.ops.spec import OpSpec
 from coremlscope.ops.traits import NO_TRAITS, Trait
 from coremlscope.ops.work import per_element
-from coremlscope.planning.cost.latency import geometry
+from coremlscope.planning.cost.latency import geometry, kinds
 from coremlscope.planning.cost.latency.kernels import fuse
 from coremlscope.planning.cost.planned.prices import price
 from coremlscope.planning.cost.planned.rates import rate_table
@@ -51,7 +51,7 @@ def _row(traits: Trait) -> OpSpec:
 @pytest.fixture(autouse=True)
 def forget() -> None:
     """Forgets what was looked up for the name of the operation."""
-    for known in (selects, geometry._measure_of):
+    for known in (selects, geometry._measure_of, traits_of, kinds._kind_by_traits):
         known.cache_clear()
 
 

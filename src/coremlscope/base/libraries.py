@@ -26,7 +26,7 @@ LIBRARIES: Mapping[str, tuple[Mapping[str, str], tuple[str, ...]]] = {
         (
             *("anyio", "coreai", "coreai_torch", "coremltools", "flatbuffers", "google", "lzfse", "mcp"),
             *("ml_dtypes", "msgspec", "numpy", "objc", "onnx", "pandas", "PIL", "pyarrow", "pytest", "rich"),
-            *("shtab", "starlette", "torch", "uvicorn", "zeus_apple_silicon"),
+            *("shtab", "sklearn", "starlette", "torch", "uvicorn", "zeus_apple_silicon"),
         ),
         ({}, ()),
     ),
