@@ -115,6 +115,11 @@ class Wait:
     taken: list[tuple[Used, Used]] = field(default_factory=list)
     shares: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def title(self) -> str:
+        """The command without its options."""
+        return self.command.partition(" -")[0]
+
 
 def _waits(folder: Path, wanted: Sequence[str]) -> Iterator[Wait]:
     from coremlscope.formats.sample import write_sample
@@ -209,34 +214,29 @@ def _add_to_navigation(page: Path) -> None:
         index.write_text(text.replace("\nspeed\n", f"\nspeed\n{page.stem}\n"), encoding="utf-8")
 
 
-def _table(waits: Sequence[Wait], rounds: int) -> Iterator[str]:
-    columns = (
-        "model",
-        "command",
-        "CPU before, s",
-        "CPU, s",
-        "ratio",
-        "before, s",
-        "now, s",
-        "ratio",
-        "memory before, MB",
-        "memory, MB",
-        "ratio",
-        *_SHOWN,
-    )
-    yield f"| {' | '.join(columns)} |"
-    yield "|---|---|" + "--:|" * (9 + len(_SHOWN))
+def _tables(waits: Sequence[Wait], rounds: int) -> Iterator[str]:
+    """Yields what the commands took, the ratios to the older version, and the shares of each."""
+    columns = ("CPU, s", "ratio", "time, s", "ratio", "memory, MB", "ratio")
+    yield f"| model | command | {' | '.join(columns)} |"
+    yield "|---|---|" + "--:|" * len(columns)
     for wait in waits:
         cells = []
-        if len(wait.taken) < rounds:
-            yield f"| {wait.model} | `{wait.command}` |{' failed |' * (9 + len(_SHOWN))}"
-            continue
         for kind, places in enumerate((2, 2, 0)):
             before, now = ([pair[version][kind] for pair in wait.taken] for version in (0, 1))
+            if len(now) < rounds:
+                cells += ["failed", ""]
+                continue
             ratio = statistics.median(own / old for old, own in zip(before, now, strict=True))
-            cells += [f"{statistics.median(one):.{places}f}" for one in (before, now)] + [f"{ratio:.2f}"]
-        cells += [f"{wait.shares.get(part, 0):.0%}" for part in _SHOWN]
-        yield f"| {wait.model} | `{wait.command}` | {' | '.join(cells)} |"
+            cells += [f"{statistics.median(now):.{places}f}", f"{ratio:.2f}"]
+        yield f"| {wait.model} | `{wait.title}` | {' | '.join(cells)} |"
+    yield ""
+    yield "What the processors' time of a command goes into:"
+    yield ""
+    yield f"| model | command | {' | '.join(_SHOWN)} |"
+    yield "|---|---|" + "--:|" * len(_SHOWN)
+    for wait in waits:
+        shares = (f"{wait.shares[part]:.0%}" if wait.shares.get(part, 0) >= 0.005 else "" for part in _SHOWN)
+        yield f"| {wait.model} | `{wait.title}` | {' | '.join(shares)} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -260,13 +260,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for wait in waits:
             wait.shares.update(_shares(sources[1], wait.words, folder))
         grown = [] if options.only else measure(sources[1], folder)
-    lines = [*_table(waits, options.rounds), *_grown(grown)]
+    lines = [*_tables(waits, options.rounds), *_grown(grown)]
     print(*lines, sep="\n")
     if options.page is not None:
+        commands = "\n".join(f"- `{one}`" for one in (*_SHORT, *_COMMANDS))
         head = (
-            f"# Waits\n\nWritten by `make bench-waits`: whole commands, of the version {options.older} and of"
-            f" this one in turn, without a cache. Rounds: {options.rounds}. Memory is that of the largest"
-            " process. Shares are of this version's processor time.\n\n"
+            f"# Waits\n\nWritten by `make bench-waits`: whole commands without a cache, {options.rounds}"
+            f" rounds. Ratios are to version {options.older}, which runs in turn: medians of each round's."
+            f" Memory is that of the largest process. The commands:\n\n{commands}\n\n"
         )
         options.page.write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
         write(grown)
