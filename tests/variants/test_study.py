@@ -30,7 +30,7 @@ from coremlscope.planning.answer.comparison import compare_answers
 from coremlscope.planning.rewrites.transforms import parse_transform
 from coremlscope.results.answer import AnswerTrust
 from coremlscope.results.variants import ORIGINAL, Variant, VariantReport
-from coremlscope.studies.variants import coremltools_steps, study
+from coremlscope.studies.variants import study
 from coremlscope.studies.variants.study import apply_variant, what_if
 from coremlscope.studies.variants.worker import VariantJob
 from tests.support import converted_models, ir_models
@@ -312,11 +312,17 @@ def test_unknown_transforms_and_devices(model: Path) -> None:
         apply_variant(model, "fp16", "x.mlpackage")
 
 
-def test_without_coremltools_there_is_one_sentence(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coremltools_steps.importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(MissingDependencyError) as caught:
-        what_if(model)
-    assert "[coreml]'" in caught.value.hint
+@pytest.mark.usefixtures("_real_children")
+def test_without_coremltools_some_variants_are_made(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['coremltools'] = None\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    made = what_if(model, transforms=["int8", "ios18"], samples=1, has_cache=False)
+    _, own, other = made.variants
+    assert (own.failure, own.difference is not None) == ("", True)
+    assert other.exit_code == MissingDependencyError.exit_code
+    assert "[coreml]'" in other.hint
 
 
 def test_models_of_several_functions_are_refused(tmp_path: Path) -> None:

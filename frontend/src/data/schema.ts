@@ -2203,7 +2203,7 @@ export interface VariantReport {
   kind: string;
   /** When, where and by which version. */
   made: Provenance;
-  /** The version of coremltools that applied the transforms. */
+  /** The version of coremltools that is installed, which applies some of the transforms. */
   coremltools: string;
   /** The original first. */
   variants: Variant[];

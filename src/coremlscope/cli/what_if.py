@@ -28,9 +28,10 @@ from coremlscope.cli.terminal import print_note
 from coremlscope.reports.renderers import VARIANT_RENDERERS, find_renderer, list_formats
 
 _EPILOG = """\
-Variants are made by coremltools (the extra `coreml`), each in a child process. Their
-outputs are compared with the original's on the same inputs, here and in fp32 arithmetic. Results
-are kept in the cache: a call that was stopped continues where it stopped.
+Variants are those of coremltools, each made in a child process. Weights of programs are mostly
+compressed without it; the rest needs the extra `coreml`. Outputs are compared with the original's
+on the same inputs, here and in fp32 arithmetic. Results are kept in the cache: a call that was
+stopped continues where it stopped.
 
 transforms, several of them joined by +, as in prune-50+palettize-4:
   fp16, fp16-io             computation, or inputs and outputs, in half precision

@@ -160,7 +160,7 @@ def _quality(variant: Variant) -> tuple[str, str, str]:
 def variants_document(report: VariantReport) -> Iterator[Block]:
     """Yields tables of sizes, outputs, plans and estimates, a chart, remarks, and what could not be made."""
     count = plural(len(report.variants) - 1, "variant")
-    version = f" by coremltools {report.coremltools}" if report.coremltools else ""
+    version = f" as by coremltools {report.coremltools}" if report.coremltools else ""
     yield conclude_variants(report)
     yield Text(f"{kind_name(report.kind)}, {count}{version}", indent=0)
     yield from _quality_section(report)

@@ -150,7 +150,7 @@ class VariantReport(Presented, msgspec.Struct, frozen=True, kw_only=True):
         path: The path of the model.
         kind: Apple's name of the model type.
         made: When, where and by which version.
-        coremltools: The version of coremltools that applied the transforms.
+        coremltools: The version of coremltools that is installed, which applies some of the transforms.
         variants: The original first.
         findings: Remarks on all of them.
     """

@@ -108,7 +108,6 @@ def _make_variant(source: Path, name: str, folder: Path) -> Path:
     from coremlscope.studies.variants.study import with_own_manifest
     from coremlscope.studies.variants.worker import first_line
 
-    require_coremltools()
     model, transform = api.read(source), parse_transform(name)
     reason = why_not(transform, model)
     if reason:
@@ -123,6 +122,7 @@ def _make_variant(source: Path, name: str, folder: Path) -> Path:
     except CoremlscopeError:
         raise
     except Exception as error:  # coremltools and its libraries raise any exception
+        require_coremltools()
         raise EngineError(f"coremltools: {first_line(error)}", "choose another transform") from error
     return target if target.exists() else path  # no weight was compressed
 

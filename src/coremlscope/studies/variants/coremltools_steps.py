@@ -55,7 +55,7 @@ def require_coremltools() -> None:
     """
     if importlib.util.find_spec("coremltools") is None:
         raise MissingDependencyError(
-            "variants are made by coremltools, which is not installed", how_to_install("coreml")
+            "it is made by coremltools, which is not installed", how_to_install("coreml")
         )
 
 

@@ -67,7 +67,7 @@ from coremlscope.runtime.execution.cache import ArtefactCache, default_cache, di
 from coremlscope.runtime.execution.random_weights import with_random_weights
 from coremlscope.runtime.execution.sequence_lengths import choose_lengths
 from coremlscope.runtime.execution.wiring import bodies_of, interface_of, wire
-from coremlscope.studies.variants.coremltools_steps import needs_coremltools, require_coremltools
+from coremlscope.studies.variants.coremltools_steps import needs_coremltools
 from coremlscope.studies.variants.evaluation import Question, write_samples
 from coremlscope.studies.variants.pool import VariantPool, worker_count
 from coremlscope.studies.variants.worker import VariantJob, without_change
@@ -131,7 +131,6 @@ def what_if(
         The original, and one variant for each transform. One that failed has a sentence.
 
     Raises:
-        MissingDependencyError: coremltools is not installed.
         ModelError: The model cannot be read, has no weights, or is of a kind that coremltools does not
             transform.
         InputError: A value or a shape is not allowed.
@@ -139,7 +138,6 @@ def what_if(
         KeyboardInterrupt: Ctrl-C before the original was predicted with. Afterwards those variants that are
             missing have a sentence; what was complete is also in the cache.
     """
-    require_coremltools()
     with _completed(Path(source), seed, random_weights=random_weights) as path:
         model = container.read(path)
         chosen = _chosen(model, transforms, has_data=bool(inputs))
@@ -201,7 +199,6 @@ def apply_variant(
         OutputError: The model cannot be written.
         CoremlscopeError: As `what_if`; or the transform failed.
     """
-    require_coremltools()
     target = Path(output)
     model = container.read(Path(source))
     (chosen,) = _chosen(model, [transform], has_data=bool(inputs))

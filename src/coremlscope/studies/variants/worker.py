@@ -30,7 +30,12 @@ from coremlscope.planning.rewrites.pictures import Pictures
 from coremlscope.planning.rewrites.transforms import Transform
 from coremlscope.results.encoding import plain
 from coremlscope.results.variants import Variant
-from coremlscope.studies.variants.coremltools_steps import SharedSteps, open_for_coremltools, transform_file
+from coremlscope.studies.variants.coremltools_steps import (
+    SharedSteps,
+    open_for_coremltools,
+    require_coremltools,
+    transform_file,
+)
 from coremlscope.studies.variants.evaluation import Question, evaluate, read_samples, write_samples
 
 #: How far the share of zeros may be from what was asked for, in percent, without a remark.
@@ -167,6 +172,7 @@ def _transform(
     except (CoremlscopeError, MemoryError, OSError):
         raise
     except Exception as error:  # coremltools and its libraries raise any exception for what they lack
+        require_coremltools()
         raise EngineError(
             f"coremltools cannot make it: {first_line(error)}",
             "convert the network again with this setting, or leave the transform out",
