@@ -83,10 +83,10 @@ def estimate_saving(before: Estimate, after: Estimate, kept: Sequence[int] | Non
         kept: For each whole kernel of `after`, which one of `before` it is, -1 for a new one; None where all
             are.
     """
-    homes = np.array(before.kernel_of or range(len(before.kernel_s)), dtype=np.int64)
-    homes_after = np.array(after.kernel_of or range(len(after.kernel_s)), dtype=np.int64)
+    homes = np.array(before.kernel_of or range(len(before.kernel_s)), dtype=np.intp)
+    homes_after = np.array(after.kernel_of or range(len(after.kernel_s)), dtype=np.intp)
     if kept is not None:
-        homes_after = np.where(homes_after < 0, -1, np.array([*kept, -1], dtype=np.int64)[homes_after])
+        homes_after = np.where(homes_after < 0, -1, np.array([*kept, -1], dtype=np.intp)[homes_after])
     most = max(homes.max(initial=-1), homes_after.max(initial=-1))
     was, will = _spent(before, homes, most), _spent(after, homes_after, most)
     common = np.minimum(was, will)
@@ -101,7 +101,7 @@ def estimate_saving(before: Estimate, after: Estimate, kept: Sequence[int] | Non
     return Figure(value, value - low, value + high, "estimated")
 
 
-def _spent(found: Estimate, homes: npt.NDArray[np.int64], most: int) -> Floats:
+def _spent(found: Estimate, homes: npt.NDArray[np.intp], most: int) -> Floats:
     """Returns the seconds of the parts of each whole kernel on each unit, those of home -1 first.
 
     Args:
@@ -109,7 +109,7 @@ def _spent(found: Estimate, homes: npt.NDArray[np.int64], most: int) -> Floats:
         homes: The whole kernel that each is a part of.
         most: The last whole kernel.
     """
-    places = (homes + 1) * len(UNITS) + np.array(found.kernel_unit, dtype=np.int64)
+    places = (homes + 1) * len(UNITS) + np.array(found.kernel_unit, dtype=np.intp)
     seconds = np.array(found.kernel_s, dtype=np.float64)
     return np.bincount(places, seconds, (most + 2) * len(UNITS)).astype(np.float64, copy=False)
 

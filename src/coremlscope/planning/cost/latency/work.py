@@ -177,7 +177,7 @@ def _returns(segments: Sequence[int], units: Sequence[ComputeUnit], steps: Float
 
 def _changes(segments: Sequence[int]) -> tuple[list[int], list[int]]:
     """Returns the segments before and after each change."""
-    every = np.array(segments, dtype=np.int64)
+    every = np.array(segments, dtype=np.intp)
     places = np.flatnonzero(every[1:] != every[:-1])
     return every[places].tolist(), every[places + 1].tolist()
 
