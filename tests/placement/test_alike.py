@@ -37,11 +37,20 @@ class _NotAsked(Mapping[str, OpView]):
         return 0
 
 
+class _NotRead(int):
+    """Fails where a rule compares it or computes with it."""
+
+    def _fail(self, *_: object) -> bool:
+        raise RuntimeError("a rule reads the size of the weights")
+
+    __bool__ = __lt__ = __le__ = __gt__ = __ge__ = __truediv__ = __floordiv__ = __add__ = __mul__ = _fail  # type: ignore[assignment]
+
+
 @pytest.mark.parametrize("chip", ["m1", "m4"])
 def test_rules_ask_only_in_their_exceptions_what_makes_arguments(chip: str) -> None:
     rules = (*RULES, *core_ai.RULES)
     views = [example_view(one) for rule in rules for one in (*rule.applies_to, *rule.negative_examples)]
-    facts = ProgramFacts(inputs=_NotAsked(), outputs=_NotAsked())
+    facts = ProgramFacts(inputs=_NotAsked(), outputs=_NotAsked(), weights_bytes=_NotRead())
     context = RuleContext.on(find_device(chip, "27"), facts, producers=_NotAsked())
     concerned = {
         type_: [rule for rule in rules if rule.concerns(type_)] for type_ in {view.op.type for view in views}

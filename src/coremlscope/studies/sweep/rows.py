@@ -8,6 +8,7 @@ import threading
 import types
 import typing
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -158,8 +159,13 @@ def check_arrow() -> None:
 
 def prepare_arrow() -> None:
     """Imports `pyarrow` and what results are written with: in a thread, while the first jobs run."""
-    parts = ("pyarrow.parquet", "pyarrow.compute", "pyarrow.dataset")
-    threading.Thread(target=lambda: [*map(importlib.import_module, parts)], name="pyarrow").start()
+    threading.Thread(target=_import_arrow, name="pyarrow").start()
+
+
+def _import_arrow() -> None:
+    with suppress(ImportError):  # who needs it next says so.
+        for name in ("pyarrow.parquet", "pyarrow.compute", "pyarrow.dataset"):
+            importlib.import_module(name)
 
 
 def require_arrow() -> Any:
